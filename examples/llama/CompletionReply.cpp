@@ -56,6 +56,10 @@ std::string CompletionReply::part(const std::vector<int32_t> &tokens) const {
   return toText(completion(id, model, created, choiceOf(tokens, nullptr)));
 }
 
+std::string eventOf(const std::string &data) {
+  return "data: " + data + "\n\n";
+}
+
 bool isCompletion(Outcome outcome) {
   return outcome == Outcome::Stop || outcome == Outcome::Length ||
          outcome == Outcome::Cancelled;

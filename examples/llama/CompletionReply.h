@@ -35,6 +35,9 @@ private:
   int64_t created, promptTokens;
 };
 
+/// \p data as a server-sent event.
+std::string eventOf(const std::string &data);
+
 /// Whether an ending has tokens to return; else it is an error.
 bool isCompletion(Outcome outcome);
 /// The error that a client is told for an ending.

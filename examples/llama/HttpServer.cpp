@@ -6,6 +6,7 @@
 #include "Error.h"
 
 #include <csignal>
+#include <cstdio>
 #include <set>
 #include <string>
 #include <utility>
@@ -57,7 +58,17 @@ public:
     });
   }
 
-  void run() { io.run(); }
+  /// A session answers for what its handlers throw; this is for the rest, such
+  /// as want of memory for a new one.
+  void run() {
+    for (;;)
+      try {
+        io.run();
+        return;
+      } catch (const std::exception &error) {
+        std::fprintf(stderr, "serve: %s\n", error.what());
+      }
+  }
 
   void finish(std::chrono::milliseconds most) {
     asio::post(io, [this, most] {
@@ -107,8 +118,8 @@ private:
       if (!acceptor.is_open())
         return;
       if (!error) {
-        serve(std::move(socket));
-        return accept();
+        accept(); // first: a connection that fails ends no other
+        return serve(std::move(socket));
       }
       // Such as too many open files: connections that end give some back.
       constexpr std::chrono::milliseconds kPause{100};

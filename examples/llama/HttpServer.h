@@ -11,6 +11,8 @@
 // of the connection has left, and so has its request.
 //
 // There is neither TLS nor authentication: the address is meant to be loopback.
+// There, hosts are refused that are neither "localhost" nor an IP address, so
+// that no page of a browser asks under a name of its own.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_HTTPSERVER_H
@@ -29,9 +31,10 @@ namespace llama {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 0;          ///< 0: any that is free
-  bool allowsAnyHost = false; ///< also addresses that are no loopback
-  std::string model;          ///< its name, for clients
+  uint16_t port = 0; ///< 0: any that is free
+  /// Also addresses that are no loopback, and hosts of any name.
+  bool allowsAnyHost = false;
+  std::string model; ///< its name, for clients
   int64_t maxConnections = 256;
   uint64_t maxBodyBytes = uint64_t(1) << 20;
   /// Tokens that a stream holds for a client that does not read.
@@ -52,7 +55,8 @@ public:
   /// Calls \p stop in the thread of run() for SIGINT and SIGTERM. The second
   /// signal ends the process.
   void onSignal(std::function<void()> stop);
-  /// Serves until finish(). One thread calls it, once.
+  /// Serves until finish(), whatever its handlers throw: that goes to stderr.
+  /// One thread calls it, once.
   void run();
   /// Ends run() when all answers are written, or after \p most. No connection
   /// is accepted meanwhile. Any thread may call it.

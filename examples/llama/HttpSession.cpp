@@ -3,21 +3,17 @@
 
 #include "StatusPages.h"
 
+#include <cstdio>
 #include <ctime>
-#include <random>
 #include <utility>
 
 namespace llama {
 
 namespace {
 
-constexpr int kOk = 200, kBadRequest = 400, kNotFound = 404, kNoMethod = 405,
-              kTooLarge = 413, kWrongType = 415, kTooMany = 429,
-              kHeaderTooLarge = 431, kUnavailable = 503;
+constexpr int kOk = 200, kNotFound = 404, kNoMethod = 405, kWrongType = 415,
+              kTooMany = 429, kUnavailable = 503;
 constexpr unsigned kHttp11 = 11;
-constexpr uint32_t kMostHeaderBytes = 16 << 10;
-/// The most that a client may send ahead of the answer.
-constexpr size_t kMostBytesAhead = 64 << 10;
 /// The kernel's part of what a client does not read.
 constexpr int kSendBufferBytes = 64 << 10;
 constexpr const char *kRetrySeconds = "1";
@@ -46,6 +42,21 @@ void HttpSession::start() {
   readHeader();
 }
 
+/// The handler of an operation, which keeps the session. An exception of \p
+/// handle closes the connection.
+template <class Handle> auto HttpSession::guarded(Handle handle) {
+  return [self = shared_from_this(),
+          handle = std::move(handle)](ErrorCode error, size_t bytes) mutable {
+    try {
+      handle(*self, error, bytes);
+    } catch (const std::exception &thrown) {
+      std::fprintf(stderr, "serve: a connection is closed: %s\n",
+                   thrown.what());
+      self->close();
+    }
+  };
+}
+
 void HttpSession::close() {
   leave(Outcome::Cancelled);
   ErrorCode ignored;
@@ -59,65 +70,56 @@ void HttpSession::close() {
 void HttpSession::readHeader() {
   parser.emplace();
   parser->body_limit(shared.options.maxBodyBytes);
-  parser->header_limit(kMostHeaderBytes);
+  parser->header_limit(HttpLimits::kHeader);
   stream.expires_after(shared.options.headerTime);
   http::async_read_header(stream, buffer, *parser,
-                          [self = shared_from_this()](ErrorCode error, size_t) {
-                            self->gotHeader(error);
-                          });
+                          guarded([](HttpSession &self, ErrorCode error,
+                                     size_t) { self.gotHeader(error); }));
 }
 
 void HttpSession::gotHeader(ErrorCode error) {
   if (error)
     return refuseBytes(error);
+  if (const auto fault =
+          faultOf(parser->get(), parser->chunked(), shared.wantsLocalHost()))
+    return refuse(*fault);
   isBusy = true;
   if (!beast::iequals(parser->get()[http::field::expect], "100-continue"))
     return readBody();
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   stream.expires_after(shared.options.writeTime);
   asio::async_write(stream, asio::buffer(kContinue),
-                    [self = shared_from_this()](ErrorCode error, size_t) {
+                    guarded([](HttpSession &self, ErrorCode error, size_t) {
                       if (!error)
-                        self->readBody();
-                    });
+                        self.readBody();
+                    }));
 }
 
 void HttpSession::readBody() {
   stream.expires_after(shared.options.bodyTime);
   http::async_read(stream, buffer, *parser,
-                   [self = shared_from_this()](ErrorCode error, size_t) {
+                   guarded([](HttpSession &self, ErrorCode error, size_t) {
                      if (error)
-                       return self->refuseBytes(error);
-                     self->request = self->parser->release();
-                     self->route();
-                   });
+                       return self.refuseBytes(error);
+                     self.request = self.parser->release();
+                     self.route();
+                   }));
 }
 
-/// Answers bytes that are no request, and closes. Where the connection itself
-/// has failed there is nothing to answer.
 void HttpSession::refuseBytes(ErrorCode error) {
-  static const ErrorCode ofHttp = http::error::bad_method;
-  if (error.category() != ofHttp.category() ||
-      error == http::error::end_of_stream ||
-      error == http::error::partial_message)
-    return close();
+  if (const auto fault = errorOfBytes(error, shared.options.maxBodyBytes))
+    return refuse(*fault);
+  close();
+}
+
+/// Answers bytes that are no request, and closes: it is not known where the
+/// next request begins.
+void HttpSession::refuse(const ApiError &error) {
   isBusy = true;
   keepsAlive = false;
   request = {};
   request.version(kHttp11);
-  if (error == http::error::body_limit)
-    return answer(ApiError(kTooLarge,
-                           "the body is larger than " +
-                               std::to_string(shared.options.maxBodyBytes) +
-                               " bytes",
-                           "", "body_too_large"));
-  if (error == http::error::header_limit)
-    return answer(ApiError(kHeaderTooLarge,
-                           "the header is larger than " +
-                               std::to_string(kMostHeaderBytes) + " bytes",
-                           "", "header_too_large"));
-  answer(ApiError(kBadRequest, "no HTTP request: " + error.message(), "",
-                  "invalid_http"));
+  answer(error);
 }
 
 //===----------------------------------------------------------------------===//
@@ -178,11 +180,11 @@ void HttpSession::send(Response next) {
   response.prepare_payload();
   stream.expires_after(shared.options.writeTime);
   http::async_write(stream, response,
-                    [self = shared_from_this()](ErrorCode error, size_t) {
+                    guarded([](HttpSession &self, ErrorCode error, size_t) {
                       if (error)
-                        return self->close();
-                      self->ended();
-                    });
+                        return self.close();
+                      self.ended();
+                    }));
 }
 
 /// The answer is written.
@@ -208,23 +210,18 @@ void HttpSession::discard() {
     buffer.clear();
   }
   stream.async_read_some(
-      buffer.prepare(kMostBytesAhead),
-      [self = shared_from_this()](ErrorCode error, size_t bytes) {
-        self->discarded += bytes;
-        if (error || self->discarded > kMostDiscarded)
-          return self->close();
-        self->discard();
-      });
+      buffer.prepare(HttpLimits::kAhead),
+      guarded([](HttpSession &self, ErrorCode error, size_t bytes) {
+        self.discarded += bytes;
+        if (error || self.discarded > kMostDiscarded)
+          return self.close();
+        self.discard();
+      }));
 }
 
 //===----------------------------------------------------------------------===//
 // Completions
 //===----------------------------------------------------------------------===//
-
-static uint64_t drawnSeed() {
-  static std::random_device device;
-  return uint64_t(device()) << 32 | device();
-}
 
 void HttpSession::complete() {
   std::string_view type = request[http::field::content_type];
@@ -246,7 +243,7 @@ void HttpSession::complete() {
     return answer(error);
   }
   if (!parsed.hasSeed)
-    parsed.request.sampling.seed = drawnSeed();
+    parsed.request.sampling.seed = shared.seeds();
   streams = parsed.streams;
   hasBegun = false;
   tokens.clear();
@@ -261,7 +258,9 @@ void HttpSession::complete() {
       room, [weak = weak_from_this(), &io = shared.io] {
         asio::post(io, [weak] {
           if (const auto self = weak.lock())
-            self->update();
+            self->guarded([](HttpSession &self, ErrorCode, size_t) {
+              self.update();
+            })({}, 0);
         });
       });
   const auto admission = shared.loop.offer(std::move(parsed), completion);
@@ -275,20 +274,25 @@ void HttpSession::complete() {
 
 /// Reads while an answer is under way, to see whether the client leaves.
 void HttpSession::watch() {
-  if (buffer.size() >= kMostBytesAhead)
-    return close(); // Else it would not be seen to leave.
+  auto seen = guarded([](HttpSession &self, ErrorCode error, size_t bytes) {
+    self.isWatching = false;
+    self.buffer.commit(bytes);
+    if (error && error != asio::error::operation_aborted)
+      return self.close();
+    if (self.isBusy)
+      return self.watch();
+    self.ended();
+  });
   isWatching = true;
   stream.expires_never();
-  stream.async_read_some(
-      buffer.prepare(kMostBytesAhead - buffer.size()),
-      [self = shared_from_this()](ErrorCode error, size_t bytes) {
-        self->isWatching = false;
-        self->buffer.commit(bytes);
-        if (error && error != asio::error::operation_aborted)
-          return self->close();
-        if (self->isBusy)
-          return self->watch();
-        self->ended();
+  if (buffer.size() < HttpLimits::kAhead)
+    return stream.async_read_some(
+        buffer.prepare(HttpLimits::kAhead - buffer.size()), std::move(seen));
+  // The rest waits in the kernel, and with it the end. A reset is seen.
+  stream.socket().async_wait(
+      Tcp::socket::wait_error,
+      [seen = std::move(seen)](ErrorCode error) mutable {
+        seen(error ? error : asio::error::connection_reset, 0);
       });
 }
 
@@ -313,10 +317,14 @@ void HttpSession::update() {
   tokenCount += static_cast<int64_t>(news.tokens.size());
   if (news.ending)
     leave(news.ending->outcome);
-  const bool isError =
-      news.ending && !isCompletion(news.ending->outcome) && !hasBegun;
-  if (isError)
-    return answer(errorOf(*news.ending));
+  if (news.ending && !hasBegun) {
+    const Outcome outcome = news.ending->outcome;
+    if (!isCompletion(outcome))
+      return answer(errorOf(*news.ending));
+    // It never ran: another server may take it.
+    if (outcome == Outcome::Cancelled && tokenCount == 0)
+      return answer(errorOf(EngineState::Draining));
+  }
   streams ? updateEvents(std::move(news)) : updateWhole(std::move(news));
 }
 
@@ -325,10 +333,6 @@ void HttpSession::updateWhole(CompletionStream::News news) {
   if (news.ending)
     send(
         responseOf(kOk, reply->last(tokens, tokenCount, news.ending->outcome)));
-}
-
-static std::string eventOf(const std::string &data) {
-  return "data: " + data + "\n\n";
 }
 
 void HttpSession::updateEvents(CompletionStream::News news) {
@@ -360,31 +364,32 @@ void HttpSession::beginEvents(CompletionStream::News news) {
   head->chunked(hasChunks);
   serializer.emplace(*head);
   stream.expires_after(shared.options.writeTime);
-  http::async_write_header(stream, *serializer,
-                           [self = shared_from_this(), news = std::move(news)](
-                               ErrorCode error, size_t) mutable {
-                             self->isWriting = false;
-                             if (error)
-                               return self->close();
-                             self->updateEvents(std::move(news));
-                           });
+  http::async_write_header(
+      stream, *serializer,
+      guarded([news = std::move(news)](HttpSession &self, ErrorCode error,
+                                       size_t) mutable {
+        self.isWriting = false;
+        if (error)
+          return self.close();
+        self.updateEvents(std::move(news));
+      }));
 }
 
 void HttpSession::writeEvents(std::string text, bool isLast) {
   isWriting = true;
   events = std::move(text);
-  const auto written = [self = shared_from_this(), isLast](ErrorCode error,
-                                                           size_t) {
-    self->isWriting = false;
-    if (error) {
-      if (error == beast::error::timeout)
-        self->leave(Outcome::Slow);
-      return self->close();
-    }
-    if (isLast)
-      return self->ended();
-    self->update();
-  };
+  const auto written =
+      guarded([isLast](HttpSession &self, ErrorCode error, size_t) {
+        self.isWriting = false;
+        if (error) {
+          if (error == beast::error::timeout)
+            self.leave(Outcome::Slow);
+          return self.close();
+        }
+        if (isLast)
+          return self.ended();
+        self.update();
+      });
   stream.expires_after(shared.options.writeTime);
   if (request.version() < kHttp11)
     return asio::async_write(stream, asio::buffer(events), written);

@@ -2,18 +2,23 @@
 //
 // A connection reads a request, answers it, and reads the next one. While the
 // answer is under way it goes on reading: that is how it sees a client leave.
-// These bytes belong to the next request.
+// These bytes belong to the next request, and have a bound: beyond it, a client
+// is seen to leave by a reset or the next write alone.
+//
+// A handler that throws, as for want of memory, costs its connection alone.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_HTTPSESSION_H
 #define KILN_EXAMPLES_LLAMA_HTTPSESSION_H
 
 #include "CompletionReply.h"
+#include "HttpRefusals.h"
 #include "HttpServer.h"
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <utility> // first: Asio of Boost 1.74 uses it in C++20
@@ -37,6 +42,9 @@ struct HttpShared {
              asio::io_context &io)
       : options(std::move(options)), loop(loop), metrics(metrics), io(io) {}
 
+  /// See faultOf().
+  bool wantsLocalHost() const { return !options.allowsAnyHost; }
+
   const HttpOptions options;
   EngineLoop &loop;
   ServeMetrics &metrics;
@@ -44,7 +52,9 @@ struct HttpShared {
   std::set<HttpSession *> sessions;
   std::function<void()> onEmpty; ///< called when the last session has closed
   int64_t completions = 0;       ///< the number of the last one
-  bool isFinishing = false;      ///< connections close behind their answer
+  /// Draws the seeds of requests that have none.
+  std::mt19937_64 seeds{std::random_device{}()};
+  bool isFinishing = false; ///< connections close behind their answer
 };
 
 /// Lives as long as an operation on its socket.
@@ -58,7 +68,7 @@ public:
   void start();
   /// Closes a connection that waits for a request.
   void closeIfIdle() {
-    if (!isBusy)
+    if (!isBusy && !isDiscarding)
       close();
   }
 
@@ -68,11 +78,14 @@ private:
   using Response = http::response<http::string_body>;
   using ErrorCode = beast::error_code;
 
+  template <class Handle> auto guarded(Handle handle);
+
   // Reading a request.
   void readHeader();
   void gotHeader(ErrorCode error);
   void readBody();
   void refuseBytes(ErrorCode error);
+  void refuse(const ApiError &error);
 
   // Answers.
   void route();
@@ -99,7 +112,7 @@ private:
 
   HttpShared &shared;
   beast::tcp_stream stream;
-  beast::flat_buffer buffer;
+  beast::flat_buffer buffer{HttpLimits::kUnparsed};
   std::optional<Parser> parser;
   Request request;
   Response response;

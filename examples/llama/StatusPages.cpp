@@ -4,6 +4,8 @@
 #include "CompletionReply.h"
 #include "Json.h"
 
+#include <cstdio>
+
 namespace llama {
 
 namespace {
@@ -31,6 +33,17 @@ StatusPage health(EngineState state) {
   return page;
 }
 
+/// Kiln's metrics, or nothing if they cannot be had: the page has the server's
+/// metrics all the same.
+std::string engineMetrics(const EngineLoop &loop) {
+  try {
+    return loop.engineMetrics();
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "serve: no metrics of the engine: %s\n", error.what());
+    return "";
+  }
+}
+
 } // namespace
 
 std::optional<StatusPage> statusPage(std::string_view path,
@@ -47,7 +60,7 @@ std::optional<StatusPage> statusPage(std::string_view path,
   ServeGauges gauges = loop.gauges();
   gauges.connections = connections;
   StatusPage page;
-  page.body = metrics.text(gauges, loop.engineMetrics());
+  page.body = metrics.text(gauges, engineMetrics(loop));
   page.type = ServeMetrics::kContentType;
   return page;
 }

@@ -1,143 +1,27 @@
 // The HTTP server on a stand-in of the engine, with raw sockets as clients.
-#include "llama/HttpServer.h"
-
-#include "Examples/StandInEngine.h"
+#include "Examples/HttpFixture.h"
 
 #include <doctest/doctest.h>
 
-#include <arpa/inet.h>
 #include <chrono>
+#include <csignal>
 #include <memory>
-#include <poll.h>
 #include <random>
+#include <stdexcept>
 #include <string>
-#include <sys/socket.h>
-#include <thread>
-#include <unistd.h>
+#include <vector>
 
 using namespace llama;
-using kiln::testing::comesTrue;
-using kiln::testing::RunningLoop;
-using kiln::testing::StandInEngine;
+using namespace kiln::testing;
 
 namespace {
 
-class Connection {
-public:
-  /// \p receiveBytes is the room of the socket; 0: as the system chooses.
-  explicit Connection(uint16_t port, int receiveBytes = 0)
-      : socket(::socket(AF_INET, SOCK_STREAM, 0)) {
-    if (receiveBytes > 0)
-      setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &receiveBytes,
-                 sizeof(receiveBytes));
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(connect(socket, reinterpret_cast<sockaddr *>(&address),
-                    sizeof(address)) == 0);
-  }
-  ~Connection() { ::close(socket); }
-  Connection(const Connection &) = delete;
-  Connection &operator=(const Connection &) = delete;
-
-  /// False: the server has closed.
-  bool send(const std::string &bytes) const {
-    size_t sent = 0;
-    while (sent < bytes.size()) {
-      const ssize_t now = ::send(socket, bytes.data() + sent,
-                                 bytes.size() - sent, MSG_NOSIGNAL);
-      if (now <= 0)
-        return false;
-      sent += static_cast<size_t>(now);
-    }
-    return true;
-  }
-  void endSending() const { shutdown(socket, SHUT_WR); }
-
-  /// Reads up to the end of \p mark, or all until the server closes. Bytes
-  /// behind the mark are kept for the next call.
-  std::string receive(const std::string &mark = "") {
-    for (;;) {
-      const size_t found =
-          mark.empty() ? std::string::npos : received.find(mark);
-      if (found != std::string::npos) {
-        std::string text = received.substr(0, found + mark.size());
-        received.erase(0, text.size());
-        return text;
-      }
-      pollfd wanted = {socket, POLLIN, 0};
-      constexpr int kMostMs = 20000;
-      if (poll(&wanted, 1, kMostMs) <= 0)
-        return "timed out; got: " + received;
-      char bytes[4096];
-      const ssize_t count = recv(socket, bytes, sizeof(bytes), 0);
-      if (count <= 0)
-        return std::exchange(received, "");
-      received.append(bytes, static_cast<size_t>(count));
-    }
-  }
-
-private:
-  int socket;
-  std::string received;
-};
-
-std::string postOf(const std::string &body, const std::string &header = "") {
-  return "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: "
-         "application/json\r\n" +
-         header + "Content-Length: " + std::to_string(body.size()) +
-         "\r\n\r\n" + body;
+/// Requests whose first token has arrived.
+int firstTokens(const ServeMetrics &metrics) {
+  const std::string name = "time_to_first_token_seconds_count ";
+  const std::string text = metrics.text({}, "");
+  return std::stoi(text.substr(text.find(name) + name.size()));
 }
-
-std::string getOf(const std::string &path) {
-  return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n";
-}
-
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
-/// A server over a loop, which threads run until the end of the test.
-struct HttpFixture {
-  explicit HttpFixture(HttpOptions options = {}, int64_t maxQueue = 4)
-      : running(engine, maxQueue),
-        server(named(options), running.loop, running.metrics),
-        thread([this] { server.run(); }) {
-    engine.stepTime = 200;
-  }
-  ~HttpFixture() {
-    running.join(0);
-    finish();
-  }
-  void finish() {
-    server.finish(std::chrono::seconds(2));
-    if (thread.joinable())
-      thread.join();
-  }
-  static HttpOptions named(HttpOptions options) {
-    options.model = "stand-in";
-    return options;
-  }
-  std::string ask(const std::string &request) const {
-    Connection connection(server.port());
-    connection.send(request);
-    connection.endSending();
-    return connection.receive();
-  }
-  bool isAtRest() const {
-    const ServeGauges gauges = running.loop.gauges();
-    return gauges.open == 0 && gauges.engine.pagesInUse == 0;
-  }
-  bool counts(Outcome outcome, int64_t count) const {
-    return comesTrue([&] { return running.metrics.count(outcome) == count; });
-  }
-
-  StandInEngine engine;
-  RunningLoop running;
-  HttpServer server;
-  std::thread thread;
-};
 
 } // namespace
 
@@ -203,20 +87,20 @@ TEST_CASE("requests that are no completion") {
         "HTTP/1.1 400");
   CHECK(status(getOf("/nothing")) == "HTTP/1.1 404");
   CHECK(status(getOf("/v1/completions")) == "HTTP/1.1 405");
-  CHECK(status("POST /health HTTP/1.1\r\nContent-Length: 0\r\n\r\n") ==
-        "HTTP/1.1 405");
+  CHECK(status("POST /health HTTP/1.1\r\nHost: localhost\r\n"
+               "Content-Length: 0\r\n\r\n") == "HTTP/1.1 405");
   CHECK(status(postOf(std::string(1001, ' '))) == "HTTP/1.1 413");
-  CHECK(
-      status("POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}") ==
-      "HTTP/1.1 415");
+  CHECK(status(kPost + "Content-Length: 2\r\n\r\n{}") == "HTTP/1.1 415");
   CHECK(status("GET / HTTP/1.1\r\nX: " + std::string(20000, 'x') +
                "\r\n\r\n") == "HTTP/1.1 431");
   // The body of a client that asks first is never sent.
-  CHECK(status("POST /v1/completions HTTP/1.1\r\nExpect: 100-continue\r\n"
-               "Content-Length: 1001\r\n\r\n") == "HTTP/1.1 413");
+  CHECK(
+      status(kPost + "Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n") ==
+      "HTTP/1.1 413");
   Connection asking(f.server.port());
   const std::string body = R"({"prompt": [7], "max_tokens": 1})";
-  asking.send("POST /v1/completions HTTP/1.1\r\nExpect: 100-continue\r\n"
+  asking.send(kPost +
+              "Expect: 100-continue\r\n"
               "Content-Type: application/json; charset=utf-8\r\n"
               "Content-Length: " +
               std::to_string(body.size()) + "\r\n\r\n");
@@ -238,6 +122,34 @@ TEST_CASE("requests that are sent ahead are answered in their order") {
   CHECK(first < second);
   CHECK(second < refusal);
   CHECK(refusal < text.size());
+}
+
+TEST_CASE("a large request that is sent ahead cancels nothing") {
+  HttpFixture f;
+  f.engine.stepTime = 2000;
+  const std::string second = postOf(R"({"prompt": [1], "max_tokens": 1})" +
+                                    std::string(300 << 10, ' '));
+  for (const char *stream : {"true", "false"}) {
+    Connection connection(f.server.port());
+    connection.send(postOf(R"({"prompt": [60], "max_tokens": 100, "stream": )" +
+                           std::string(stream) + "}") +
+                    second);
+    CHECK(contains(connection.receive("\"completion_tokens\":100"),
+                   "\"finish_reason\":\"length\""));
+    CHECK(contains(connection.receive("\"completion_tokens\":1,"),
+                   "\"token_ids\":[2]"));
+  }
+  CHECK(f.running.metrics.count(Outcome::Cancelled) == 0);
+}
+
+TEST_CASE("an exception in a handler ends no server") {
+  HttpFixture f;
+  // Metrics are told without the engine's.
+  f.engine.onMetrics = [] { throw std::runtime_error("no memory"); };
+  CHECK(contains(f.ask(getOf("/metrics")), "kiln_llama_connections 1\n"));
+  f.server.onSignal([] { throw std::runtime_error("no luck"); });
+  raise(SIGTERM);
+  CHECK(contains(f.ask(getOf("/health")), "ready"));
 }
 
 TEST_CASE("a client that leaves is noticed, and its pages are freed") {
@@ -300,15 +212,22 @@ TEST_CASE("the queue, connections and a server that stops") {
   CHECK(contains(full, "\"code\":\"queue_full\""));
   Connection tooMany(f.server.port());
   CHECK(contains(tooMany.receive(), "the server has too many connections"));
-  // Open requests are cancelled, and told so; idle connections are closed.
+  CHECK(comesTrue([&] { return firstTokens(f.running.metrics) == 4; }));
+  // Open requests are cancelled, and told so; one that waited for its turn may
+  // go elsewhere; idle connections are closed.
   f.running.join(0);
   beyond.send(request);
   CHECK(contains(beyond.receive("}}"), "\"code\":\"draining\""));
   beyond.send(getOf("/health"));
   CHECK(contains(beyond.receive("}"), "draining"));
-  for (const auto &connection : open)
-    CHECK(
-        contains(connection->receive("}}"), "\"finish_reason\":\"cancelled\""));
+  int cancelled = 0, unbegun = 0;
+  for (const auto &connection : open) {
+    const std::string text = connection->receive("}}");
+    cancelled += contains(text, "\"finish_reason\":\"cancelled\"");
+    unbegun += contains(text, "HTTP/1.1 503") && contains(text, "draining");
+  }
+  CHECK(cancelled == 4);
+  CHECK(unbegun == 1);
   f.finish();
   CHECK(idle.receive().empty());
 }
@@ -336,7 +255,7 @@ TEST_CASE("bytes that arrive slowly or not at all are given up") {
   Connection silent(f.server.port()), header(f.server.port()),
       body(f.server.port());
   header.send("POST /v1/completions HTTP/1.1\r\nHost");
-  body.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 9\r\n\r\n{");
+  body.send(kPost + "Content-Length: 9\r\n\r\n{");
   for (Connection *connection : {&silent, &header, &body})
     CHECK(connection->receive().empty());
 }
@@ -368,8 +287,8 @@ TEST_CASE("fuzz: bytes that are nearly requests") {
       postOf(R"({"prompt": [1, 2], "max_tokens": 2, "stream": true})"),
       postOf(R"({"prompt": [1, 2], "max_tokens": 2})", "Connection: close\r\n"),
       getOf("/metrics"),
-      "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
-      "Content-Type: application/json\r\n\r\n5\r\n{\"pro\r\n0\r\n\r\n"};
+      kPost + "Transfer-Encoding: chunked\r\n"
+              "Content-Type: application/json\r\n\r\n5\r\n{\"pro\r\n0\r\n\r\n"};
   std::mt19937_64 random(5);
   for (int i = 0; i < 400; ++i) {
     std::string bytes = seeds[random() % 4] + seeds[random() % 4];

@@ -175,7 +175,7 @@ def events_of(answer):
 
 def raw_request(**fields):
     body = json.dumps({"ignore_eos": True} | fields).encode()
-    return (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+    return (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
             b"Content-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
