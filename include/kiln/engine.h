@@ -206,8 +206,10 @@ typedef struct kiln_engine_options {
   /// that it is asked to prepare or to plan, and the problems that launches
   /// meet outside of them: see kiln_prepare_history. "%p" stands for the number
   /// of the process. Several engines and processes may share it. It is written
-  /// every few seconds and at the end of the engine; failures are told to the
-  /// log. Null: KILN_HISTORY, else none.
+  /// every few seconds and at the end of the engine; failures, and lines beyond
+  /// its bounds, are told to the log. A link is refused, and so is a file of
+  /// another user that any user may write, or whose folder any user may write
+  /// to. Null: KILN_HISTORY, else none.
   const char *history;
   uint64_t reserved[12];
 } kiln_engine_options;

@@ -103,12 +103,16 @@ KILN_API kiln_status kiln_prepare(kiln_engine *engine,
 /// kiln_prepare of what engines asked for before: the lines of a history (see
 /// `history` of kiln_engine_options), problems and ranges alike. A null \p path
 /// is the file that this engine writes itself. With it a start prepares all
-/// that an earlier one needed, in the mode strict as well; with
-/// KILN_PREPARE_COMPILE_ONLY and a device_model no GPU is needed. `kiln warmup
-/// --history` does that. A file that is not there is an empty history. Lines
+/// that an earlier one needed; with KILN_PREPARE_COMPILE_ONLY and a
+/// device_model no GPU is needed. `kiln warmup --history` does that. The mode
+/// strict prepares all that is in the cache: ranges that the history made of
+/// many launches have to be prepared once in another mode, or warmed up. A file that is not there is an empty history. Lines
 /// that cannot be read, or whose problems this version does not know, are
-/// skipped with a warning to the log.
-/// Waits as kiln_prepare does.
+/// skipped with a warning to the log. A history may have thousands of lines:
+/// budget_ms bounds the trials of all together.
+/// Waits as kiln_prepare does, and first reads the file: a \p path that is a
+/// pipe is read to its end. The engine's own file has to be a plain one, see
+/// `history`.
 /// Errors: those of kiln_prepare; KILN_INVALID_ARGUMENT also where \p path is
 /// null and the engine writes no history, and for a file that cannot be read or
 /// is no history.

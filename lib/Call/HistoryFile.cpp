@@ -8,8 +8,11 @@
 #include "Support/ReadFile.h"
 
 #include <llvm/ADT/StringSet.h>
+#include <llvm/Support/Path.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -21,6 +24,15 @@ namespace kiln {
 
 static constexpr llvm::StringLiteral kKind = "kiln_history";
 static constexpr unsigned kVersion = 1;
+
+static std::string headLine() {
+  return fmt::format("{} {}\n", kKind.str(), kVersion);
+}
+
+/// Whether \p text is what a writer that died left of the head line.
+static bool isTornHead(llvm::StringRef text) {
+  return llvm::StringRef(headLine()).starts_with(text);
+}
 
 /// The reason why \p head is not the first line of a history; empty if it is.
 static std::string judgeHead(llvm::StringRef head) {
@@ -50,7 +62,9 @@ llvm::Expected<History> History::parse(llvm::StringRef text,
       history.skipped.push_back(
           fmt::format("{}:{}: {}", path.str(), number, reason));
     };
-    if (number == 1) {
+    if (number == 1 && !isWhole && isTornHead(line)) {
+      skip("the line has no end");
+    } else if (number == 1) {
       if (std::string reason = judgeHead(line); !reason.empty())
         return makeError(ErrorCode::InvalidArgument, "{}: {}", path.str(),
                          reason);
@@ -75,6 +89,55 @@ llvm::Expected<History> History::read(const std::string &path) {
   if (!text)
     return text.takeError();
   return parse(*text, path);
+}
+
+/// The flags of all opens: nothing blocks.
+static constexpr int kOpenFlags =
+    O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+
+/// Whether any user may make files in the folder of \p path.
+static bool isInOpenFolder(const std::string &path) {
+  const llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  struct stat info = {};
+  return ::stat(folder.empty() ? "." : folder.str().c_str(), &info) == 0 &&
+         (info.st_mode & S_IWOTH);
+}
+
+/// The reason why the open file \p info at \p path is not one that engines
+/// share; empty if it is.
+static std::string judgeFile(const std::string &path, const struct stat &info) {
+  if (!S_ISREG(info.st_mode))
+    return "it is no plain file";
+  const bool isOthers = info.st_uid != 0 && info.st_uid != ::geteuid();
+  if (isOthers && ((info.st_mode & S_IWOTH) || isInOpenFolder(path)))
+    return "it belongs to another user, and any user may write to it or to its "
+           "folder";
+  if (static_cast<uint64_t>(info.st_size) > kMostHistoryBytes)
+    return "it is too large";
+  return "";
+}
+
+llvm::Expected<History> History::readShared(const std::string &path) {
+  FileOps &ops = FileOps::system();
+  const auto refuse = [&path](const std::string &reason) {
+    return makeError(ErrorCode::InvalidArgument, "{}: {}", path, reason);
+  };
+  const ScopedFd fd(ops, retryInterrupted([&] {
+                      return ops.open(AT_FDCWD, path.c_str(),
+                                      O_RDONLY | kOpenFlags, 0);
+                    }));
+  if (!fd && errno == ENOENT)
+    return History();
+  struct stat info = {};
+  if (!fd || ops.status(fd.get(), info) != 0)
+    return refuse(std::strerror(errno));
+  if (const std::string reason = judgeFile(path, info); !reason.empty())
+    return refuse(reason);
+  std::string text;
+  if (const int failure =
+          readUpTo(ops, fd.get(), static_cast<uint64_t>(info.st_size), text))
+    return refuse(std::strerror(failure));
+  return parse(text, path);
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,37 +174,52 @@ static LockedFile fail(const char *doing, int errnoValue) {
   return file;
 }
 
-/// Opens \p path and reads it once its lock is held.
-static LockedFile openLocked(FileOps &ops, const std::string &path) {
-  constexpr int kFlags =
-      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+/// Opens \p path and takes its lock. No other writer changes its size then.
+static LockedFile lock(FileOps &ops, const std::string &path,
+                       struct stat &info) {
   LockedFile file;
-  const int opened = retryInterrupted(
-      [&] { return ops.open(AT_FDCWD, path.c_str(), kFlags, 0644); });
+  const int opened = retryInterrupted([&] {
+    return ops.open(AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | kOpenFlags,
+                    0644);
+  });
   if (opened < 0)
     return fail("opening it", errno);
   file.fd = ScopedFd(ops, opened);
-  struct stat info = {};
   if (ops.status(opened, info) != 0)
     return fail("looking at it", errno);
-  if (!S_ISREG(info.st_mode))
-    return fail("it is no plain file", EINVAL);
-  if (!awaitLock(ops, opened)) {
-    file.isBusy = true;
+  file.failure = judgeFile(path, info);
+  if (!file.failure.empty())
     return file;
-  }
-  // No other writer changes its size now.
-  if (ops.status(opened, info) != 0)
+  file.isBusy = !awaitLock(ops, opened);
+  if (!file.isBusy && ops.status(opened, info) != 0)
     return fail("looking at it", errno);
-  if (static_cast<uint64_t>(info.st_size) > kMostHistoryBytes)
-    return fail("it is too large", EFBIG);
-  if (const int failure =
-          readUpTo(ops, opened, static_cast<uint64_t>(info.st_size), file.text))
+  return file;
+}
+
+/// Locks the file that \p path leads to and reads it.
+static LockedFile openLocked(FileOps &ops, const std::string &path) {
+  constexpr int kAttempts = 16;
+  LockedFile file;
+  struct stat info = {};
+  for (int i = 0; i < kAttempts; ++i) {
+    file = lock(ops, path, info);
+    if (file.isBusy || !file.failure.empty())
+      return file;
+    if (isAt(ops, path, info))
+      break;
+    file = LockedFile(); // unlocks it, for the next attempt
+    file.isBusy = true;  // deleted or replaced, again and again
+  }
+  if (file.isBusy)
+    return file;
+  if (const int failure = readUpTo(
+          ops, file.fd.get(), static_cast<uint64_t>(info.st_size), file.text))
     return fail("reading it", failure);
+  const bool isTorn = isTornHead(file.text);
   file.text.resize(file.text.rfind('\n') + 1); // npos + 1 is 0
   if (!file.text.empty())
     file.failure = judgeHead(llvm::StringRef(file.text).split('\n').first);
-  else if (info.st_size > 0)
+  else if (!isTorn)
     file.failure = "it is no history";
   return file;
 }
@@ -162,8 +240,9 @@ HistoryAppend appendHistory(FileOps &ops, const std::string &path,
     rest = behind;
   }
   std::string added;
+  outcome.isNew = count <= 1;
   if (count == 0) {
-    added = fmt::format("{} {}\n", kKind.str(), kVersion);
+    added = headLine();
     ++count;
   }
   for (const std::string &line : lines) {

@@ -26,9 +26,10 @@
 
 namespace kiln {
 
-/// The bounds of a file. A line of a writer is shorter than a KiB.
+/// The bounds of a file, and of a line of a writer, its end included.
 inline constexpr size_t kMostHistoryLines = 65536;
-inline constexpr uint64_t kMostHistoryBytes = uint64_t(64) << 20;
+inline constexpr size_t kMostHistoryLineBytes = 1023;
+inline constexpr uint64_t kMostHistoryBytes = uint64_t(65) << 20;
 
 struct History {
   std::vector<ProblemLine> requests;
@@ -42,12 +43,17 @@ struct History {
                                        llvm::StringRef path);
   /// Reads \p path. Errors: those of readNamedFile() and parse().
   static llvm::Expected<History> read(const std::string &path);
+  /// Reads a file that engines append to, by the rules of appendHistory();
+  /// waits for nothing. One that is not there is empty. Errors
+  /// (InvalidArgument): it breaks the rules, cannot be read, or is no history.
+  static llvm::Expected<History> readShared(const std::string &path);
 };
 
 /// The outcome of appendHistory().
 struct HistoryAppend {
   size_t added = 0;
   size_t leftOut = 0; ///< new lines beyond kMostHistoryLines
+  bool isNew = false; ///< there was no line, as in a file that was deleted
   /// Another process holds the lock: the lines are still to be appended.
   bool isBusy = false;
   std::string failure; ///< why nothing was written; empty: all is there
@@ -56,7 +62,9 @@ struct HistoryAppend {
 /// Appends those of \p lines that \p path does not have; makes the file if it
 /// does not exist. Waits up to a second for the lock. A failure, such as a full
 /// disk, leaves the file unchanged. A link, or anything else than a plain file,
-/// is refused, and so is a file that is no history of this version.
+/// is refused, and so is a file that is no history of this version, or one of
+/// another user where any user may write to it or to its folder (as /tmp):
+/// its lines decide what is compiled and measured.
 HistoryAppend appendHistory(FileOps &ops, const std::string &path,
                             llvm::ArrayRef<std::string> lines);
 

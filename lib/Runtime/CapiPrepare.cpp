@@ -52,6 +52,15 @@ static llvm::Error prepare(Engine &engine,
   return llvm::Error::success();
 }
 
+/// The history \p path, empty if there is no such file.
+static llvm::Expected<History> namedHistory(const std::string &path) {
+  // Other errors are told by the reader.
+  if (llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Exist) ==
+      std::errc::no_such_file_or_directory)
+    return History();
+  return History::read(path);
+}
+
 /// The requests in the history \p path, or the engine's own if it is null.
 /// Lines that cannot be prepared here are left out with a warning.
 static llvm::Expected<std::vector<ProblemLine>> requestsOf(Engine &engine,
@@ -60,9 +69,7 @@ static llvm::Expected<std::vector<ProblemLine>> requestsOf(Engine &engine,
     return makeError(ErrorCode::InvalidArgument,
                      "path is null, and the engine writes no history");
   const std::string file = path ? path : engine.history()->path();
-  if (!llvm::sys::fs::exists(file))
-    return std::vector<ProblemLine>();
-  auto history = History::read(file);
+  auto history = path ? namedHistory(file) : History::readShared(file);
   if (!history)
     return history.takeError();
   std::vector<ProblemLine> known;

@@ -68,7 +68,7 @@ Engine::create(const kiln_engine_options *given) {
         std::make_unique<StatisticsWriter>(*engine, *path);
   if (const auto &path = engine->options.history)
     engine->historyWriter = std::make_unique<HistoryWriter>(
-        engine->hooks(), absolutePath(processPath(*path)));
+        engine->hooks(), engine->families(), absolutePath(processPath(*path)));
   return engine;
 }
 

@@ -38,9 +38,7 @@ std::string numberedPath(llvm::StringRef path, llvm::StringRef part) {
   return (path.drop_back(extension.size()) + "." + part + extension).str();
 }
 
-/// Whether \p path still leads to the open file \p info.
-static bool isAt(FileOps &ops, const std::string &path,
-                 const struct stat &info) {
+bool isAt(FileOps &ops, const std::string &path, const struct stat &info) {
   struct stat now = {};
   return ops.statusAt(AT_FDCWD, path.c_str(), now) == 0 &&
          now.st_dev == info.st_dev && now.st_ino == info.st_ino;

@@ -19,6 +19,10 @@ std::string absolutePath(const std::string &path);
 /// \p path with \p part before its extension: "a.json" and "7" make "a.7.json".
 std::string numberedPath(llvm::StringRef path, llvm::StringRef part);
 
+/// Whether \p path, not followed if it is a link, leads to the open file \p
+/// info. Another process may have replaced it since it was opened.
+bool isAt(FileOps &ops, const std::string &path, const struct stat &info);
+
 /// A file that no other process, and nothing else in this one, writes while it
 /// lives. It holds the file's lock.
 struct OwnedFile {

@@ -118,6 +118,85 @@ TEST_CASE("a line that a dead writer left is replaced") {
   CHECK(readBytes(path) == kHead + "a\nc\n");
 }
 
+TEST_CASE("a head line that a dead writer left is replaced") {
+  TemporaryFolder folder;
+  const std::string path = folder / "history";
+  for (const char *torn : {"k", "kiln_histo", "kiln_history 1"}) {
+    CAPTURE(torn);
+    writeBytes(path, torn);
+    auto history = History::read(path);
+    REQUIRE(static_cast<bool>(history));
+    CHECK(history->requests.empty());
+    CHECK(history->skipped.size() == 1);
+    CHECK(append(path, {"c"}).added == 1);
+    CHECK(readBytes(path) == kHead + "c\n");
+  }
+}
+
+namespace {
+/// Another process replaces the file once it is open.
+class ReplacedFile : public FileOps {
+public:
+  explicit ReplacedFile(std::string path) : path(std::move(path)) {}
+  int open(int folder, const char *name, int flags, mode_t mode) override {
+    const int fd = FileOps::open(folder, name, flags, mode);
+    if (times-- > 0)
+      std::filesystem::remove(path);
+    return fd;
+  }
+  int times = 1;
+
+private:
+  std::string path;
+};
+} // namespace
+
+TEST_CASE("lines go to the file that has the name") {
+  TemporaryFolder folder;
+  const std::string path = folder / "history";
+  append(path, {"a"});
+  ReplacedFile ops(path);
+  const HistoryAppend outcome = appendHistory(ops, path, {"b"});
+  CHECK(outcome.added == 1);
+  CHECK(outcome.isNew);
+  CHECK(readBytes(path) == kHead + "b\n");
+  CHECK_FALSE(append(path, {"c"}).isNew);
+  ops.times = 1000;
+  CHECK(appendHistory(ops, path, {"d"}).isBusy);
+}
+
+TEST_CASE("a shared history is a plain file of a trusted owner") {
+  TemporaryFolder folder;
+  const auto refusalOf = [](const std::string &path) {
+    auto history = History::readShared(path);
+    return history ? "" : summarize(history.takeError()).message;
+  };
+  const std::string path = folder / "history", pipe = folder / "pipe",
+                    link = folder / "link";
+  CHECK(History::readShared(path)->requests.empty());
+  append(path, {"a"});
+  CHECK(History::readShared(path)->requests.size() == 1);
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  REQUIRE(::symlink(path.c_str(), link.c_str()) == 0);
+  for (const std::string &other : {pipe, link, folder.path, path + "/below"}) {
+    CAPTURE(other);
+    CHECK_FALSE(refusalOf(other).empty());
+  }
+  if (::geteuid() != 0) // only root makes files of others
+    return;
+  constexpr uid_t kOther = 12345;
+  REQUIRE(::chown(path.c_str(), kOther, kOther) == 0);
+  CHECK(refusalOf(path).empty());
+  CHECK(append(path, {"b"}).added == 1);
+  REQUIRE(::chmod(path.c_str(), 0666) == 0);
+  CHECK(refusalOf(path).find("another user") != std::string::npos);
+  CHECK_FALSE(append(path, {"c"}).failure.empty());
+  REQUIRE(::chmod(path.c_str(), 0644) == 0);
+  REQUIRE(::chmod(folder.path.c_str(), 01777) == 0);
+  CHECK(refusalOf(path).find("another user") != std::string::npos);
+  CHECK_FALSE(append(path, {"c"}).failure.empty());
+}
+
 TEST_CASE("a history is bounded") {
   TemporaryFolder folder;
   const std::string path = folder / "history";

@@ -170,6 +170,34 @@ TEST_CASE("two engines write one file") {
   CHECK(f.log().empty());
 }
 
+TEST_CASE("a layer with many values has a range, which serves them all") {
+  HistoryFixture f;
+  kiln_engine *engine = f.writer();
+  for (int64_t m = 101; m <= 120; ++m)
+    REQUIRE(launch(f, engine, m) == KILN_SUCCESS);
+  for (int64_t m : {200, 180, 65})
+    REQUIRE(launch(f, engine, m) == KILN_SUCCESS);
+  f.destroy(engine);
+  const auto lines = f.lines();
+  CHECK(lines.size() == 18);
+  CHECK(lines.count("gemm m=128 n=256 k=512 dtype=bf16 layout=NT; m=64..128") ==
+        1);
+  CHECK(lines.count("gemm m=256 n=256 k=512 dtype=bf16 layout=NT; m=64..256") ==
+        1);
+  // No launch has compiled the ranges: the mode strict needs another start.
+  kiln_engine *strict = nullptr;
+  for (kiln_mode mode : {KILN_MODE_PREDICT, KILN_MODE_STRICT}) {
+    f.destroy(strict);
+    strict = f.writer(mode);
+    REQUIRE(kiln_prepare_history(strict, nullptr, nullptr, nullptr) ==
+            KILN_SUCCESS);
+  }
+  for (int64_t m : {64, 101, 117, 150, 256})
+    CHECK(launch(f, strict, m) == KILN_SUCCESS);
+  f.destroy(strict);
+  CHECK(f.lines() == lines);
+}
+
 TEST_CASE("a file that is no history stays, and calls go on") {
   HistoryFixture f;
   writeBytes(f.path, "my notes\n");
@@ -207,6 +235,15 @@ TEST_CASE("damaged lines and unknown problems are skipped with a warning") {
   const uint64_t misses = countsOf(engine).compiles;
   CHECK(launch(f, engine, 64) == KILN_SUCCESS);
   CHECK(countsOf(engine).compiles == misses);
+}
+
+TEST_CASE("a history that cannot be looked for is not an empty one") {
+  HistoryFixture f;
+  std::filesystem::create_symlink(f.path, f.path); // to itself
+  kiln_engine *engine = f.writer();
+  for (const char *path : {static_cast<const char *>(nullptr), f.path.c_str()})
+    CHECK(kiln_prepare_history(engine, path, nullptr, nullptr) ==
+          KILN_INVALID_ARGUMENT);
 }
 
 TEST_CASE("without a history there is none to prepare") {

@@ -22,7 +22,7 @@ namespace {
 
 /// A compilation that takes so long is what a call waits for the most, also on
 /// a busy machine.
-constexpr int kLongMs = 300;
+constexpr int kCompilationMs = 300;
 
 /// An environment variable for its lifetime.
 class ScopedVariable {
@@ -158,7 +158,7 @@ TEST_CASE("a first call that waited is in the ledger, with its reason") {
           std::string(event->key) + "|" + event->problem + "|" +
           event->message);
   };
-  fixture.nvrtc.delayWhen("kiln", kLongMs);
+  fixture.nvrtc.delayWhen("kiln", kCompilationMs);
   kiln_engine *engine = fixture.engine(options);
   kiln_gemm_args args = gemmArgs();
   REQUIRE(kiln_gemm(engine, &args, nullptr, fixture.gpu.stream()) ==
@@ -171,7 +171,7 @@ TEST_CASE("a first call that waited is in the ledger, with its reason") {
   CHECK(std::string(waits[0].reason) == "a kernel is compiled");
   CHECK(llvm::StringRef(waits[0].problem).starts_with("gemm m="));
   // The compiler may begin ahead of the phase.
-  CHECK(waits[0].phase_ns >= kLongMs * 500'000);
+  CHECK(waits[0].phase_ns >= kCompilationMs * 500'000);
   CHECK(waits[0].elapsed_ns >= waits[0].phase_ns);
   CHECK(waits[0].thread == observe::threadId());
   REQUIRE(heard.size() == 1);
@@ -267,7 +267,7 @@ TEST_CASE("an engine keeps its counts and waits in a file") {
   const ScopedVariable variable("KILN_STATISTICS", path);
   kiln_engine_options options = fixture.options();
   options.flags = 0;
-  fixture.nvrtc.delayWhen("kiln", kLongMs);
+  fixture.nvrtc.delayWhen("kiln", kCompilationMs);
   kiln_engine *engine = fixture.engine(options);
   kiln_engine *second = fixture.engine(options);
   kiln_gemm_args args = gemmArgs();
@@ -277,7 +277,7 @@ TEST_CASE("an engine keeps its counts and waits in a file") {
   REQUIRE(kiln_get_statistics(engine, &counts) == KILN_SUCCESS);
   CHECK(counts.waits == 1);
   CHECK(counts.wait_ns == counts.longest_wait_ns);
-  CHECK(counts.wait_ns >= kLongMs * 1'000'000);
+  CHECK(counts.wait_ns >= kCompilationMs * 1'000'000);
   fixture.destroy(second);
   fixture.destroy(engine);
   std::vector<llvm::json::Object> files;
