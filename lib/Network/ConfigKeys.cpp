@@ -37,30 +37,34 @@ llvm::Error ConfigKeys::takeError() const {
   return makeError(ErrorCode::InvalidArgument, "{}", fault);
 }
 
+/// \p given, the value of \p key, or \p otherwise where there is no key.
+template <class T>
+T ConfigKeys::within(llvm::StringRef key, const char *kind, T least, T most,
+                     std::optional<T> given, std::optional<T> otherwise) {
+  const bool isDefault = !find(key) && otherwise;
+  const std::optional<T> value = isDefault ? otherwise : given;
+  if (value && *value >= least && *value <= most)
+    return *value;
+  refuse(key, fmt::format(
+                  "{}expected {} of {} to {}",
+                  isDefault ? fmt::format("with the default {}, ", *value) : "",
+                  kind, least, most));
+  return least;
+}
+
 int64_t ConfigKeys::integer(llvm::StringRef key, int64_t least, int64_t most,
                             std::optional<int64_t> otherwise) {
   const llvm::json::Value *value = find(key);
-  if (!value && otherwise)
-    return *otherwise;
-  const std::optional<int64_t> number =
-      value ? value->getAsInteger() : std::nullopt;
-  if (number && *number >= least && *number <= most)
-    return *number;
-  refuse(key, fmt::format("expected an integer of {} to {}", least, most));
-  return least;
+  return within<int64_t>(key, "an integer", least, most,
+                         value ? value->getAsInteger() : std::nullopt,
+                         otherwise);
 }
 
 double ConfigKeys::number(llvm::StringRef key, double least, double most,
                           std::optional<double> otherwise) {
   const llvm::json::Value *value = find(key);
-  if (!value && otherwise)
-    return *otherwise;
-  const std::optional<double> number =
-      value ? value->getAsNumber() : std::nullopt;
-  if (number && *number >= least && *number <= most)
-    return *number;
-  refuse(key, fmt::format("expected a number of {} to {}", least, most));
-  return least;
+  return within<double>(key, "a number", least, most,
+                        value ? value->getAsNumber() : std::nullopt, otherwise);
 }
 
 bool ConfigKeys::boolean(llvm::StringRef key, bool otherwise) {

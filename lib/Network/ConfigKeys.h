@@ -1,7 +1,8 @@
 //===- ConfigKeys.h - checked members of a config.json --------------------===//
 //
-// A key that is absent or null has its default. Every other value has to have
-// the right type and lie within bounds. The first fault is kept, so that a
+// A key that is absent or null has its default. Every value has to have the
+// right type and lie within bounds, also a default that was computed from other
+// keys. The first fault is kept, so that a
 // reader need not look after each key; later keys give their least values.
 //
 //===----------------------------------------------------------------------===//
@@ -47,6 +48,10 @@ public:
   llvm::Error takeError() const;
 
 private:
+  template <class T>
+  T within(llvm::StringRef key, const char *kind, T least, T most,
+           std::optional<T> given, std::optional<T> otherwise);
+
   const llvm::json::Object &members;
   llvm::StringRef source;
   std::string fault;

@@ -133,8 +133,8 @@ void ProblemList::addDense() {
 }
 
 /// A token has a row for each of its experts; rows lie by expert. The choice of
-/// experts and the sum over a token's rows have their place here once there are
-/// families for them.
+/// experts, the sum over a token's rows and, with fp8, the quantisation of rows
+/// for the experts are not listed.
 void ProblemList::addExperts() {
   const NetworkExperts &experts = config.experts;
   const int64_t rows = tokens * experts.perToken;
@@ -301,7 +301,9 @@ static llvm::Error share(const char *what, int64_t size, int64_t ranks,
   return llvm::Error::success();
 }
 
-/// Ranks beyond the heads of K and V share them.
+/// Ranks beyond the heads of K and V share them. Each has the whole head where
+/// they do not divide the vocabulary in vectors of four logits, as parts of
+/// other sizes are aligned in another way on each rank.
 static llvm::Expected<RankSizes> sizesOfRank(const NetworkConfig &config,
                                              int64_t ranks) {
   RankSizes sizes;
@@ -319,9 +321,9 @@ static llvm::Expected<RankSizes> sizesOfRank(const NetworkConfig &config,
                          config.experts.intermediateSize, ranks,
                          sizes.expertIntermediate))
     return error;
-  if (auto error =
-          share("rows of the head", config.vocabSize, ranks, sizes.vocab))
-    return error;
+  constexpr int64_t kVector = 4;
+  const bool isShared = config.vocabSize % (kVector * ranks) == 0;
+  sizes.vocab = isShared ? config.vocabSize / ranks : config.vocabSize;
   return sizes;
 }
 

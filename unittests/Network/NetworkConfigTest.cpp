@@ -90,6 +90,9 @@ TEST_CASE("what would change the problems is refused by its key") {
   }
   CHECK(refusalOf(changed(kLlama8B, "hidden_act", "\"gelu\"")) ==
         "config.json: hidden_act is \"gelu\", only silu is supported");
+  CHECK(refusalOf(changed(kLlama8B, "hidden_size", "131072")) ==
+        "config.json: head_dim is missing, with the default 4096, expected an "
+        "integer of 2 to 1024");
   CHECK(refusalOf("[]") == "config.json: expected an object");
   for (const char *text : {"", "{", "nul", "{\"a\": 1} 2"})
     CHECK_FALSE(refusalOf(text).empty());

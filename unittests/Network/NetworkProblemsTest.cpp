@@ -98,6 +98,20 @@ TEST_CASE("ranks have their share, and add the residual in the norm") {
         std::string::npos);
 }
 
+TEST_CASE("ranks that do not divide the vocabulary have the whole head") {
+  // Parts are of whole vectors of four logits.
+  for (const char *size : {"32001", "32004"}) {
+    const std::string json = changed(kLlama8B, "vocab_size", size);
+    auto lines = linesOf(json.c_str(), {.ranks = 2});
+    CHECK(lines["head"].find(std::string(" n=") + size + " ") !=
+          std::string::npos);
+    CHECK(lines["qkv"].find(" n=3072 ") != std::string::npos);
+  }
+  const std::string even = changed(kLlama8B, "vocab_size", "32008");
+  CHECK(linesOf(even.c_str(), {.ranks = 2})["head"].find(" n=16004 ") !=
+        std::string::npos);
+}
+
 TEST_CASE("experts have groups of rows, and the router a product") {
   auto lines = linesOf(kQwen3Moe, {.maxTokens = 1024});
   CHECK(lines["router"] == "gemm m=1024 n=128 k=2048 dtype=bf16 out=fp32 "
