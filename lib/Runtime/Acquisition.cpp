@@ -408,12 +408,20 @@ llvm::Error Acquisition::noPlan() const {
   if (fatal.code != ErrorCode::Success)
     return errorOf(fatal);
   std::string text = request.problem.text();
-  if (!hasStep(mode, ChoiceStep::Compile))
+  if (request.range)
+    text = fmt::format("{} over {}", request.range->described.text(),
+                       request.range->text());
+  if (!hasStep(mode, ChoiceStep::Compile)) {
+    const bool lacksPortfolio =
+        request.range &&
+        !findStored(engine.portfolioSources(context), *request.range);
     return makeError(
         ErrorCode::Missing,
-        "strict mode has no kernel for {}: compile it ahead (kiln warmup, "
+        "strict mode has no kernel for {}{}: compile it ahead (kiln warmup, "
         "kiln_prepare); the missing key is: {}",
-        text, recordKey(request.family, request.problem, context.deviceClass));
+        text, lacksPortfolio ? ", of which no portfolio is in the cache" : "",
+        recordKey(request.family, request.problem, context.deviceClass));
+  }
   if (firstError.code != ErrorCode::Success)
     return addContext(errorOf(firstError), text);
   return makeError(ErrorCode::NoCandidate, "{}: no config runs on {}", text,

@@ -428,6 +428,14 @@ Acquisition::makeForRange(std::vector<MemberCode> &code) {
     return nullptr;
   }
   PortfolioResult &result = made->result;
+  // It serves here, but a strict engine over the same cache would not have it.
+  const bool isKept = result.isStored || result.keptAs;
+  if (!tunes && !isKept && engine.config().writesToDisk() && !isFrozen(mode))
+    engine.hooks().log().warning(
+        "{}: prepared, but its portfolio is not in the cache: {}",
+        request.problem.text(),
+        result.notes.empty() ? "some of its kernels are missing"
+                             : result.notes.back());
   complete = result.portfolio.isComplete;
   stored = result.isStored && result.portfolio.measuredMembers() > 0;
   code = std::move(result.code);

@@ -51,6 +51,9 @@ struct EngineConfig {
   /// but no file. Errors: InvalidArgument, Unsupported.
   static llvm::Expected<EngineConfig> parse(const kiln_engine_options *options);
 
+  /// Whether results are to be on disk.
+  bool writesToDisk() const { return !memoryOnly && !readOnly; }
+
   /// Converts a time of the caller's. Longer times than clocks can count also
   /// mean for ever, for which a year suffices.
   static std::chrono::milliseconds timeOf(int64_t milliseconds) {

@@ -70,7 +70,7 @@ void PrepareTask::compileRequests(const DeviceModel &device) {
   WarmupSetOptions options;
   options.workspaceBytes = engine.config().workspaceLimit;
   options.retune = flags & KILN_PREPARE_RETUNE;
-  options.wantsOnDisk = writesToDisk();
+  options.wantsOnDisk = engine.config().writesToDisk();
   options.compilesAhead = true;
   options.cancel = &cancelled;
   options.progress = [&](const ArtifactStore::Progress &progress) {
@@ -111,10 +111,6 @@ void PrepareTask::compileRequests(const DeviceModel &device) {
                         : outcome.error;
 }
 
-bool PrepareTask::writesToDisk() const {
-  return !engine.config().memoryOnly && !engine.config().readOnly;
-}
-
 /// Stores the pools of signatures.
 void PrepareTask::compilePools(const DeviceModel &device) {
   Engine::Services &services = engine.services();
@@ -122,7 +118,7 @@ void PrepareTask::compilePools(const DeviceModel &device) {
   options.cover.workspaceBytes = engine.config().workspaceLimit;
   options.cover.threads = services.artifacts->width();
   options.cover.cancel = &cancelled;
-  options.store = writesToDisk();
+  options.store = engine.config().writesToDisk();
   size_t done = 0;
   options.progress = [&](const ArtifactStore::Progress &progress) {
     noteCompiles(done + progress.done, done + progress.total);

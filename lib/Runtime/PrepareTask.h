@@ -91,7 +91,6 @@ private:
   void compilePools(const DeviceModel &device);
   llvm::Error loadPool(const PoolCover &cover);
   llvm::Error loadPool(const PoolCover &cover, ContextState &state);
-  bool writesToDisk() const;
   void noteCompiles(size_t done, size_t total);
   void finishProblem(size_t index, ErrorSummary error);
   void callProgress();

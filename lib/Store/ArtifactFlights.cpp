@@ -56,10 +56,8 @@ ArtifactOutcome failedOutcome(llvm::Error error) {
   return outcome;
 }
 
-/// Whether the same unit would fail in the same way again: not after a lack of
-/// memory, a missing compiler or a cancellation.
-static bool isLasting(const ArtifactOutcome &outcome) {
-  switch (outcome.error.code) {
+bool ArtifactOutcome::isLasting() const {
+  switch (error.code) {
   case ErrorCode::InvalidArgument:
   case ErrorCode::Unsupported:
   case ErrorCode::CompileFailed:
@@ -355,7 +353,7 @@ void PendingArtifact::Shared::landLocked(const FlightPtr &flight,
   if (!outcome && outcome.error.code != ErrorCode::Cancelled &&
       outcome.error.code != ErrorCode::Missing)
     ++statistics.failed;
-  if (outcome || isLasting(outcome))
+  if (outcome || outcome.isLasting())
     remember(flight->digest, outcome);
   if (flight->done)
     return;

@@ -58,6 +58,9 @@ struct ArtifactOutcome {
   std::string compileLog; ///< of a compilation that failed
 
   explicit operator bool() const { return artifact != nullptr; }
+  /// Whether the same unit would fail in the same way again: not after a lack
+  /// of memory, a missing compiler or a cancellation.
+  bool isLasting() const;
 };
 
 /// Turns a failed outcome of \p unit into an error, a CompileError with log and

@@ -6,7 +6,8 @@
 //
 // Then anchors are measured, most valuable first, while kernels of later ones
 // compile. Members that are lost meanwhile (wrong, or without a kernel) are
-// replaced by another cover that keeps the others. Where measuring speaks
+// replaced by another cover that keeps the others; without trials, members that
+// the compiler refuses are replaced before the end. Where measuring speaks
 // against the members, another cover adds the estimator's choices that these
 // replaced. The remaining time goes to run-time variants of the best kernels.
 //
@@ -15,7 +16,6 @@
 
 #include "Kernel/Space.h"
 #include "Observe/Span.h"
-#include "Support/EnumName.h"
 #include "Support/Error.h"
 #include "Tune/BarredConfigs.h"
 #include "Tune/KnownCover.h"
@@ -36,25 +36,6 @@ using Clock = PortfolioOptions::Clock;
 /// The number of times that lost members are replaced.
 static constexpr int kMostCovers = 3;
 
-static std::string signatureKey(const ProblemRange &range) {
-  return fmt::format("{} {}", range.family->name(), range.signature.text());
-}
-
-llvm::ArrayRef<KnownConfig> SharedKernels::of(const ProblemRange &range) const {
-  auto known = bySignature.find(signatureKey(range));
-  return known == bySignature.end() ? llvm::ArrayRef<KnownConfig>()
-                                    : llvm::ArrayRef(known->second);
-}
-
-void SharedKernels::add(const Portfolio &portfolio) {
-  std::vector<KnownConfig> &list = bySignature[signatureKey(portfolio.range())];
-  for (const PortfolioMember &member : portfolio.members())
-    if (llvm::none_of(list, [&](const KnownConfig &known) {
-          return known.tmpl == member.tmpl && known.config == member.config;
-        }))
-      list.push_back({member.tmpl, member.config});
-}
-
 struct PortfolioSession::Impl {
   Impl(const PortfolioContext &context, ProblemRange given,
        const PortfolioOptions &options)
@@ -71,19 +52,22 @@ struct PortfolioSession::Impl {
   MemberWork makeWork(const PortfolioMember &member) const;
   void makeAllWork();
   void requestAll();
-  llvm::Error completeLost();
+  bool completeLost();
+  bool replaceRefused(Clock::time_point deadline);
   std::vector<ExtentPoint> findDoubted();
   bool mayGrow(Clock::time_point deadline) const;
   std::vector<ExtentPoint>
   withNewKernels(llvm::ArrayRef<ExtentPoint> points) const;
   llvm::Error awaitOne();
   void awaitAll(Clock::time_point deadline);
+  llvm::Error awaitMembers(Clock::time_point deadline);
   llvm::Error measureAnchors(size_t &next, Clock::time_point deadline);
   llvm::Error measure(Clock::time_point deadline);
   bool isOver(Clock::time_point deadline) const {
     return !trials.mayRun() || task.isCancelled() || Clock::now() >= deadline;
   }
   bool findLost();
+  void countCompiled();
   void dropLost();
   llvm::Error settle();
   const Verdicts &verdicts() const { return task.context.records.verdicts(); }
@@ -411,6 +395,30 @@ void PortfolioSession::Impl::awaitAll(Clock::time_point deadline) {
   task.tellProgress();
 }
 
+/// Whether the compiler refuses a kernel of \p member, for good.
+static bool isRefused(const MemberWork &member) {
+  return member.code->stage == Stage::Failed &&
+         member.code->failure.isLasting();
+}
+
+/// Waits until some member has its kernels. Where no trials follow, it waits
+/// for all kernels, and replaces members whose kernels are refused: trials do
+/// both themselves. A first cover of refused members alone is replaced in any
+/// case. The error is the reason why no member has kernels.
+llvm::Error PortfolioSession::Impl::awaitMembers(Clock::time_point deadline) {
+  for (;;) {
+    llvm::Error error = awaitOne();
+    if (!error) {
+      if (!isAnswered && task.measures())
+        return llvm::Error::success();
+      awaitAll(deadline);
+    }
+    if (!replaceRefused(deadline))
+      return error;
+    llvm::consumeError(std::move(error));
+  }
+}
+
 /// Finds members whose kernels cannot be had, and bars them. Returns whether
 /// any member is lost.
 bool PortfolioSession::Impl::findLost() {
@@ -431,14 +439,19 @@ bool PortfolioSession::Impl::findLost() {
   return hasLost;
 }
 
-/// Takes lost members out of the portfolio.
-void PortfolioSession::Impl::dropLost() {
+/// Counts the kernels that were compiled since the last call.
+void PortfolioSession::Impl::countCompiled() {
   llvm::StringSet<> counted; // members that share a kernel asked for it once
   for (MemberWork &member : task.work) {
     const size_t compiled = std::exchange(member.code->compiled, 0);
     if (counted.insert(member.code->kernel).second)
       task.result.compiled += compiled;
   }
+}
+
+/// Takes lost members out of the portfolio.
+void PortfolioSession::Impl::dropLost() {
+  countCompiled();
   std::vector<PortfolioMember> &members = task.portfolio.mutableMembers();
   std::vector<PortfolioMember> keptMembers;
   std::vector<MemberWork> keptWork;
@@ -451,22 +464,29 @@ void PortfolioSession::Impl::dropLost() {
   task.work = std::move(keptWork);
 }
 
-/// Replaces lost members by members of another cover.
-llvm::Error PortfolioSession::Impl::completeLost() {
-  dropLost();
-  std::vector<MemberWork> known = std::move(task.work);
-  task.work.clear();
-  const std::vector<PortfolioMember> kept = task.portfolio.members();
+/// Replaces lost members by members of another cover. False if there is no such
+/// cover; then nothing has changed, and a note says why.
+bool PortfolioSession::Impl::completeLost() {
+  std::vector<PortfolioMember> kept;
+  for (auto [member, work] :
+       llvm::zip_equal(task.portfolio.members(), task.work))
+    if (!work.isLost)
+      kept.push_back(member);
   if (llvm::Error error = coverWith(kept)) {
-    task.portfolio.mutableMembers() = kept;
-    task.work = std::move(known);
-    return error;
+    ErrorSummary reason = summarize(std::move(error));
+    if (reason.code == ErrorCode::NoCandidate)
+      covers = kMostCovers; // later ones would fail as well
+    task.result.notes.push_back(std::move(reason.message));
+    return false;
   }
+  countCompiled();
+  std::vector<MemberWork> known = std::exchange(task.work, {});
   // The cover orders its members again. The state of a config goes along, with
   // a plan for its new interval.
   for (const PortfolioMember &member : task.portfolio.members()) {
     auto same = llvm::find_if(known, [&](const MemberWork &other) {
-      return other.code && other.code->candidate.tmpl == member.tmpl &&
+      return other.code && !other.isLost &&
+             other.code->candidate.tmpl == member.tmpl &&
              other.code->candidate.config == member.config;
     });
     MemberWork &added = task.work.emplace_back(makeWork(member));
@@ -477,7 +497,23 @@ llvm::Error PortfolioSession::Impl::completeLost() {
     added.code = std::move(same->code);
   }
   requestAll();
-  return llvm::Error::success();
+  return true;
+}
+
+/// Replaces members if kernels of some are refused. False if none are, or if no
+/// other cover may be searched. Members that an earlier session measured stay.
+bool PortfolioSession::Impl::replaceRefused(Clock::time_point deadline) {
+  const bool isKept = isAnswered && task.portfolio.measuredMembers() > 0;
+  if (isKept || covers >= kMostCovers || task.isCancelled() ||
+      Clock::now() >= deadline || llvm::none_of(task.work, isRefused))
+    return false;
+  if (isAnswered)
+    findBarred();
+  findLost();
+  if (!completeLost())
+    return false;
+  isAnswered = false;
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -589,10 +625,8 @@ llvm::Error PortfolioSession::Impl::measure(Clock::time_point deadline) {
     if (!hasLost && doubted.empty())
       break;
     next = 0;
-    if (llvm::Error error = completeLost()) {
-      task.result.notes.push_back(summarize(std::move(error)).message);
+    if (!completeLost())
       break;
-    }
   }
   for (size_t i = 0; i < next && !isOver(deadline); ++i)
     if (llvm::Error error = trials.tryVariants(anchors[i], deadline))
@@ -609,7 +643,9 @@ llvm::Error PortfolioSession::Impl::settle() {
   bool hasLost = false;
   for (MemberWork &member : task.work) {
     const bool isMissing = member.code->stage != Stage::Ready;
-    isComplete &= !isMissing;
+    // Other members serve in place of one that is refused, once no cover
+    // replaces it: later sessions would not find more.
+    isComplete &= !isMissing || (isRefused(member) && covers >= kMostCovers);
     hasLost |= member.isLost || isMissing;
     llvm::move(member.code->takePending(),
                std::back_inserter(task.result.late));
@@ -658,25 +694,6 @@ llvm::Error PortfolioSession::Impl::nothingRight() const {
   return makeError(ErrorCode::NoCandidate,
                    "trials of {} over {} found no correct kernel",
                    range.described.text(), range.text());
-}
-
-std::string
-PortfolioResult::missingOnDisk(const ArtifactStore &artifacts,
-                               const PortfolioStore &portfolios) const {
-  std::vector<std::string> missing;
-  std::set<Digest> seen;
-  size_t lost = 0;
-  for (const MemberCode &member : code)
-    for (const TranslationUnit &unit : member.plan.kernels)
-      if (seen.insert(unit.digest()).second)
-        lost += !artifacts.isOnDisk(unit);
-  if (lost)
-    missing.push_back(fmt::format("{} of {} kernels", lost, seen.size()));
-  if (!keptAs || !portfolios.isOnDisk(*keptAs))
-    missing.push_back("the portfolio");
-  return missing.empty()
-             ? ""
-             : fmt::format("not on disk: {}", fmt::join(missing, " and "));
 }
 
 /// Stores the results of trials at anchors in the records of their layers. That
@@ -751,7 +768,7 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
   const Clock::time_point start = Clock::now();
   if (self.beginError.code != ErrorCode::Success)
     return errorOf(self.beginError);
-  if (llvm::Error error = self.awaitOne())
+  if (llvm::Error error = self.awaitMembers(deadline))
     return error;
   const bool measures = !self.isAnswered && task.measures();
   if (measures) {
@@ -764,8 +781,6 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
       result.stop = StopReason::Device;
       return error;
     }
-  } else {
-    self.awaitAll(deadline);
   }
   if (llvm::Error error = self.settle())
     return error;
@@ -801,13 +816,6 @@ PortfolioResult PortfolioSession::takeResult() {
   PortfolioResult result = std::move(impl->task.result);
   result.portfolio = std::move(impl->task.portfolio);
   return result;
-}
-
-llvm::StringRef nameOf(PortfolioOrigin origin) {
-  using enum PortfolioOrigin;
-  static constexpr EnumName<PortfolioOrigin> kNames[] = {
-      {Stored, "stored"}, {Measured, "measured"}, {Estimated, "estimated"}};
-  return nameIn(kNames, origin);
 }
 
 } // namespace kiln

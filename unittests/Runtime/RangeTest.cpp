@@ -6,6 +6,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -170,6 +171,29 @@ TEST_CASE("strict serves a whole range from what another engine prepared") {
   }
   RangeFixture fixture;
   CHECK(RangedLayer().prepare(fixture.strict()) == KILN_MISSING);
+  CHECK(lastErrorHas("over m=1..100, of which no portfolio is in the cache"));
+}
+
+TEST_CASE("strict serves a range of which a kernel was refused") {
+  RangeFixture fixture;
+  RangedLayer layer;
+  kiln_engine *asked = fixture.engine();
+  REQUIRE(layer.prepare(asked) == KILN_SUCCESS);
+  const std::string config = configAt(asked, layer, 100);
+  std::filesystem::remove_all(fixture.cachePath);
+  // Kernels are called after their configs.
+  std::string name = config.substr(config.find(": ") + 2);
+  std::replace(name.begin(), name.end(), '.', '_');
+  fixture.nvrtc.spillWhen(name.c_str(), 24);
+  kiln_engine *predicts = fixture.engine();
+  REQUIRE(layer.prepare(predicts) == KILN_SUCCESS);
+  CHECK(configAt(predicts, layer, 100) != config);
+  CHECK(statisticsOf(predicts).compile_failures > 0);
+  kiln_engine *strict = fixture.strict();
+  CAPTURE(lastError());
+  REQUIRE(layer.prepare(strict) == KILN_SUCCESS);
+  for (int64_t m = 1; m <= 100; ++m)
+    REQUIRE(layer.launch(strict, m) == KILN_SUCCESS);
 }
 
 TEST_CASE("a range may be compiled where there is no GPU") {

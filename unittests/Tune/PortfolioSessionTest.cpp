@@ -8,6 +8,8 @@
 
 #include <llvm/ADT/STLExtras.h>
 
+#include <filesystem>
+
 using namespace kiln;
 using namespace kiln::fake;
 
@@ -353,6 +355,66 @@ TEST_CASE("a kernel that cannot be compiled is replaced") {
   CHECK(f.result.failedCompiles == 1);
   CHECK(f.result.notes.size() == 1);
   CHECK_FALSE(f.chosenAt(4096).empty());
+}
+
+TEST_CASE("without trials a kernel that is refused is replaced as well") {
+  RangeFixture f;
+  f.withRunner = false;
+  SUBCASE("by another cover") {
+    f.nvrtc.failWhen("fast.t256", "no");
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK_FALSE(f.has("fast.t256"));
+    CHECK(f.result.failedCompiles == 1);
+    CHECK(f.has("fast.t128"));
+  }
+  SUBCASE("also if it compiles and spills") {
+    f.nvrtc.spillWhen("fast.t256", 24);
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK_FALSE(f.has("fast.t256"));
+  }
+  SUBCASE("also if the first cover has no other members") {
+    f.nvrtc.failWhen("fast.", "no");
+    REQUIRE(f.prepare() == ErrorCode::Success);
+    CHECK(f.result.failedCompiles > 1);
+    CHECK_FALSE(f.has("fast.t16"));
+  }
+  CHECK(f.result.isStored);
+  CHECK(f.result.portfolio.isComplete);
+  CHECK(f.result.portfolio.isWhole);
+  for (int64_t m : {1, 77, 1000, 4096})
+    CHECK_FALSE(f.chosenAt(m).empty());
+  REQUIRE(f.find());
+  // The next session compiles nothing.
+  const int compiles = f.nvrtc.compileCount();
+  f.reopen();
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK(f.result.stop == StopReason::Recorded);
+  CHECK(f.nvrtc.compileCount() == compiles);
+}
+
+TEST_CASE("what is refused of a stored estimate is replaced") {
+  RangeFixture f;
+  f.withRunner = false;
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  REQUIRE(f.has("fast.t256"));
+  // The artifacts are gone, and the compiler is another one.
+  std::filesystem::remove_all(f.folder.path() + "/v1/artifact");
+  f.reopen();
+  f.nvrtc.failWhen("fast.t256", "no");
+  REQUIRE(f.prepare() == ErrorCode::Success);
+  CHECK_FALSE(f.has("fast.t256"));
+  CHECK(f.result.isStored);
+  CHECK(f.find()->portfolio.isComplete);
+}
+
+TEST_CASE("where all kernels are refused there is no portfolio") {
+  RangeFixture f;
+  f.withRunner = false;
+  for (const char *kernels : {"fast.", "pair.", "plain."})
+    f.nvrtc.failWhen(kernels, "no");
+  CHECK(f.prepare() == ErrorCode::CompileFailed);
+  CHECK_FALSE(f.result.isStored);
+  CHECK(f.cache->list(cache::Kind::Portfolio).empty());
 }
 
 TEST_CASE("whenever the time ends, what is there serves") {
