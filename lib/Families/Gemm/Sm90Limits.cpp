@@ -58,6 +58,37 @@ int mostAccumulators(const GemmSignature &signature,
   return most;
 }
 
+/// The columns of a part of promoted sums that fit beside block scales: ptxas
+/// 13.0 spilled wider ones of some layouts or numbers of splits.
+static int mostScaledColumns(const Sm90GemmConfig &config) {
+  const bool isSplit = config.splitK() > 1;
+  if (config.consumers > 2)
+    return isSplit ? 56 : 72;
+  return isSplit ? 88 : 104;
+}
+
+/// Checks the registers of a product with promoted sums.
+static std::optional<Rejection> checkPromotion(const GemmSignature &signature,
+                                               const Sm90GemmConfig &config) {
+  if (config.promotedParts(signature) == 0)
+    return Rejection{PruneReason::Registers,
+                     double(config.accumulators() + config.promotedSums(4)),
+                     double(mostAccumulators(signature, config)),
+                     "sums a thread, promoted"};
+  if (!signature.hasBlockScales())
+    return std::nullopt;
+  const int columns = config.promotedColumns(signature),
+            mostColumns = mostScaledColumns(config);
+  if (columns > mostColumns)
+    return Rejection{PruneReason::Registers, double(columns),
+                     double(mostColumns), "columns a part, block scales"};
+  const int mostSplitSums = config.consumers > 2 ? 112 : 160;
+  if (config.splitK() > 1 && config.sums(signature) > mostSplitSums)
+    return Rejection{PruneReason::Registers, double(config.sums(signature)),
+                     double(mostSplitSums), "sums a thread, block scales"};
+  return std::nullopt;
+}
+
 /// The columns that one consumer may have, in steps of \p step.
 static llvm::StringRef columnsInStepsOf(int step, bool swapAB) {
   switch (step) {
@@ -192,10 +223,9 @@ std::optional<Rejection> checkSm90Limits(const GemmProblem &problem,
   if (config.accumulators() > accumulators)
     return Rejection{PruneReason::Registers, double(config.accumulators()),
                      double(accumulators), "accumulators a thread"};
-  if (signature.isPromoted() && config.promotedParts(signature) == 0)
-    return Rejection{PruneReason::Registers,
-                     double(config.accumulators() + config.promotedSums(4)),
-                     double(accumulators), "sums a thread, promoted"};
+  if (signature.isPromoted())
+    if (auto rejection = checkPromotion(signature, config))
+      return rejection;
   if (!config.isValid(signature))
     return invalidShape(signature, config);
   int64_t ranges = ceilDiv(problem.k, config.blockK);

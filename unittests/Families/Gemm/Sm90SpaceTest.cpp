@@ -395,6 +395,18 @@ TEST_CASE("prune names what takes the wgmma kernel out") {
   CHECK(reason(with(nt, " pointwise=gelu_tanh,residual"),
                "sm90.bm128.bn192.bk64.st3.wg2.pp1") ==
         "register wall: 192 accumulators a thread, 176 allowed");
+  // So do block scales with promoted sums.
+  llvm::StringRef blocks = "gemm m=64 n=6144 k=4096 dtype=e4m3 out=bf16 "
+                           "layout=NT scale_a=1x128 scale_b=128x128";
+  CHECK(reason(blocks, "sm90.bm72.bn192.bk128.st4.wg3.sw1") == "none");
+  CHECK(reason(blocks, "sm90.bm80.bn192.bk128.st4.wg3.sw1") ==
+        "register wall: 80 columns a part, block scales, 72 allowed");
+  CHECK(reason(blocks, "sm90.bm64.bn192.bk128.st4.wg3.sw1.sk2") ==
+        "register wall: 64 columns a part, block scales, 56 allowed");
+  CHECK(reason(blocks, "sm90.bm160.bn192.bk128.st3.wg3.sw1.sk2") ==
+        "register wall: 120 sums a thread, block scales, 112 allowed");
+  CHECK(reason(blocks, "sm90.bm256.bn128.bk128.st3.wg2.sw1.sk2") ==
+        "register wall: 192 sums a thread, block scales, 160 allowed");
   CHECK(reason("gemm m=65536 n=65536 k=4095 dtype=bf16 layout=NT", wide) ==
         "workspace: 1073741824 B, limit 268435456 B");
 }
