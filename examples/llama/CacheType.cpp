@@ -21,16 +21,18 @@ static float scaleOf(const Checkpoint &checkpoint, const std::string &name) {
   return scale;
 }
 
-std::vector<float> cacheScales(const ModelConfig &model,
+std::vector<float> cacheScales(const ModelConfig &model, CacheType type,
                                const Checkpoint *checkpoint) {
   std::vector<float> scales(2 * static_cast<size_t>(model.layers), 1);
-  for (size_t i = 0; checkpoint && i < scales.size(); ++i) {
+  if (!checkpoint || type == CacheType::Bf16)
+    return scales;
+  for (size_t i = 0; i < scales.size(); ++i) {
     const std::string layer =
         "model.layers." + std::to_string(i / 2) + ".self_attn.";
     const std::string letter = i % 2 == 0 ? "k" : "v";
     for (const std::string &part :
          {letter + "_scale", letter + "_proj." + letter + "_scale",
-          std::string("kv_scale")})
+          letter + "_proj.output_scale", std::string("kv_scale")})
       if (checkpoint->tensors().count(layer + part)) {
         scales[i] = scaleOf(*checkpoint, layer + part);
         break;

@@ -21,10 +21,12 @@ constexpr int64_t bytesOf(CacheType type) {
   return type == CacheType::E4m3 ? 1 : 2;
 }
 
-/// [layers][2]: the scales of keys and values that \p checkpoint has (k_scale
-/// and v_scale, or kv_scale), 1 where it has none or is null. Throws Error for
-/// a scale that is not a positive number.
-std::vector<float> cacheScales(const ModelConfig &model,
+/// [layers][2]: the scales of keys and values in a cache of \p type. They are 1
+/// in bf16, and where \p checkpoint, which may be null, has none. Names differ
+/// between tools: k_scale and v_scale of self_attn or of k_proj and v_proj;
+/// output_scale of k_proj and v_proj (compressed-tensors, Quark); kv_scale.
+/// Throws Error for a scale that is not a positive number.
+std::vector<float> cacheScales(const ModelConfig &model, CacheType type,
                                const Checkpoint *checkpoint);
 
 } // namespace llama

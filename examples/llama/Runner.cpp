@@ -48,6 +48,7 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
     : gpu(gpu), config(std::move(model)), shard(shardOf(options.ranks)),
       own(partOf(config, shard.count)),
       chosen((decide(options, config), std::move(options))),
+      scales(cacheScales(config, chosen.cache, source.checkpoint)),
       weights(load(source, progress)),
       ofSteps(stepCosts(own, weights.plan(), chosen.cache)),
       inputs(gpu, roomOf(chosen)) {
@@ -58,8 +59,7 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
   room.cache = chosen.cache;
   shareMemory();
   transformer = std::make_unique<Transformer>(
-      gpu, own, shard, weights, inputs, room,
-      cacheScales(config, source.checkpoint), exchange.get());
+      gpu, own, shard, weights, inputs, room, scales, exchange.get());
   constexpr int64_t kBuckets[] = {1,  2,  4,   8,   16,  24,  32,  48,
                                   64, 96, 128, 192, 256, 384, 512, 1024};
   for (int64_t bucket : kBuckets)

@@ -150,6 +150,8 @@ private:
     void operator()(Ranks *ranks) const { ranks->watch(nullptr); }
   };
   std::unique_ptr<Ranks, StopsWatching> watched; ///< asks for failures of sums
+  /// The cache's scales, whose faults show before the weights are loaded.
+  std::vector<float> scales;
   DeviceWeights weights;
   StepCosts ofSteps;
   StepInputs inputs;

@@ -74,6 +74,20 @@ bool isIgnored(const ModelConfig &model, const std::string &name) {
           isOfQuantization(name));
 }
 
+/// AutoGPTQ writes a bias for every module that it quantises: zeros where the
+/// class has none. Another one would change the results.
+bool isZeroBias(const ModelConfig &model, const Checkpoint &checkpoint,
+                const std::string &name, const Tensor &tensor) {
+  if (model.quantization.method != QuantMethod::Gptq ||
+      !endsWith(name, ".bias") || !isFloat(tensor.dtype) ||
+      !checkpoint.has(moduleOf(name) + ".qweight"))
+    return false;
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    if (elementOf(tensor.dtype, tensor.data, i) != 0)
+      return false;
+  return true;
+}
+
 } // namespace
 
 int64_t WeightSpec::elements() const {
@@ -232,7 +246,8 @@ std::vector<std::string> checkWeights(const ModelConfig &model,
     findStored(model, checkpoint, spec, faults);
   }
   for (const auto &[name, tensor] : checkpoint.tensors())
-    if (!known.count(name) && !isIgnored(model, name))
+    if (!known.count(name) && !isIgnored(model, name) &&
+        !isZeroBias(model, checkpoint, name, tensor))
       faults.push_back(name + " is not a tensor of this model");
   return faults;
 }

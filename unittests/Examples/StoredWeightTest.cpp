@@ -243,6 +243,20 @@ TEST_CASE("weights that are quantised stay as they are") {
   const WeightPlan plan = planWeights(stored.model, stored.source);
   CHECK(plan.matrices[plan.head].format.type == WeightType::E4m3Packed);
 
+  // Zeros stand for a bias that the class does not have.
+  for (const int bias : {0, 1}) {
+    const Stored biased(kGptq, writeGptq, [&](TensorSet &set) {
+      set.add<uint16_t>(
+          "model.layers.0.mlp.down_proj.bias", DType::F16, {64},
+          [&](int64_t i) { return uint16_t(i == 63 ? bias : 0); });
+    });
+    const auto faults = checkWeights(biased.model, *biased.checkpoint);
+    CHECK(faults.size() == size_t(bias));
+    if (bias)
+      CHECK(faults.front() == "model.layers.0.mlp.down_proj.bias is not a "
+                              "tensor of this model");
+  }
+
   // One part of a fused product is exempt.
   const std::string q = "model.layers.0.self_attn.q_proj";
   const Stored mixed(kGptq, writeGptq, [&](TensorSet &set) {
@@ -259,19 +273,25 @@ TEST_CASE("weights that are quantised stay as they are") {
 TEST_CASE("a checkpoint's scales of the cache are read, or are 1") {
   const std::string layer = "model.layers.1.self_attn.";
   const auto rows = [](int64_t n, int64_t) { return std::vector<int64_t>{n}; };
-  const auto scalesWith = [&](const std::string &name, float value) {
+  const auto scalesWith = [&](const std::string &name, float value,
+                              CacheType type = CacheType::E4m3) {
     const Stored stored(kModelOpt, e4m3Writer("weight_scale", rows),
                         [&](TensorSet &set) {
                           set.add<float>(layer + name, DType::F32, {1},
                                          [=](int64_t) { return value; });
                         });
-    return cacheScales(stored.model, &*stored.checkpoint);
+    return cacheScales(stored.model, type, &*stored.checkpoint);
   };
   using Scales = std::vector<float>;
-  CHECK(cacheScales(presetConfig("tiny"), nullptr) == Scales{1, 1, 1, 1});
+  CHECK(cacheScales(presetConfig("tiny"), CacheType::E4m3, nullptr) ==
+        Scales{1, 1, 1, 1});
   CHECK(scalesWith("k_scale", 0.5f) == Scales{1, 1, 0.5f, 1});
   CHECK(scalesWith("v_proj.v_scale", 0.25f) == Scales{1, 1, 1, 0.25f});
+  CHECK(scalesWith("k_proj.output_scale", 0.5f) == Scales{1, 1, 0.5f, 1});
+  CHECK(scalesWith("v_proj.output_scale", 0.25f) == Scales{1, 1, 1, 0.25f});
   CHECK(scalesWith("kv_scale", 2) == Scales{1, 1, 2, 2});
+  // A cache in bf16 reads none of them.
+  CHECK(scalesWith("k_scale", 0, CacheType::Bf16) == Scales{1, 1, 1, 1});
   CHECK_THROWS_WITH_AS(scalesWith("k_scale", 0),
                        doctest::Contains("expected a number above 0"), Error);
 }

@@ -117,7 +117,7 @@ void checkEqual(std::string_view config, const ModelConfig &model,
   room.cache = cache;
   const StepInputs inputs(gpu, room.step);
   const Transformer engine(gpu, part, shard, weights, inputs, room,
-                           cacheScales(model, nullptr));
+                           cacheScales(model, cache, nullptr));
   kiln::ModelOptions served = modelOptions(options);
   served.ranks = shard.count;
   if (cache == CacheType::E4m3)
