@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 namespace llama {
@@ -26,8 +27,11 @@ static float greatestOf(const float *values, int64_t count) {
 }
 
 /// As rows.h: the greatest magnitude becomes 448, and zeros have a scale of 1.
+/// The scale is normal, so that its inverse is finite.
 static float e4m3ScaleFor(float greatest) {
-  return greatest > 0 ? greatest / kMostE4m3 : 1;
+  return greatest > 0
+             ? std::max(greatest / kMostE4m3, std::numeric_limits<float>::min())
+             : 1;
 }
 
 static void roundAll(const float *values, int64_t count, float scale,
@@ -40,8 +44,9 @@ static void roundAll(const float *values, int64_t count, float scale,
 /// Symmetric: the greatest magnitude becomes 7, so that -8 stays unused.
 static uint16_t quantizeGroup(const float *values, int64_t count,
                               uint8_t *codes) {
-  constexpr float kMost = 7;
-  uint16_t bits = roundToFp16(greatestOf(values, count) / kMost);
+  constexpr float kMost = 7, kMostFp16 = 65504;
+  uint16_t bits =
+      roundToFp16(std::min(greatestOf(values, count) / kMost, kMostFp16));
   if (bits == 0)
     bits = 1; // the least scale, for zeros
   const float factor = 1 / fp16ToFloat(bits);
@@ -155,13 +160,23 @@ static int64_t sourceRow(const PlacedTensor &placed, int64_t row) {
   return placed.firstRow + (row - placed.targetRow) / placed.rowStep;
 }
 
+/// Reads a row that is to be quantised. Infinity and NaN have no codes.
+static void readFinite(const StoredWeight &weight, const WeightSpec &spec,
+                       int64_t row, float *out) {
+  weight.readRow(row, out);
+  if (!std::all_of(out, out + weight.columns(),
+                   [](float value) { return std::isfinite(value); }))
+    throw Error(spec.name + ": row " + std::to_string(row) +
+                " has numbers that are not finite, and cannot be quantised");
+}
+
 void HostMatrix::readNumbers(int64_t row, float *out) const {
   const Part &part = partOf(row);
   const int64_t from = sourceRow(part.placed, row);
   if (part.placed.columns == part.weight->columns())
-    return part.weight->readRow(from, out);
+    return readFinite(*part.weight, part.placed.spec, from, out);
   std::vector<float> whole(static_cast<size_t>(part.weight->columns()));
-  part.weight->readRow(from, whole.data());
+  readFinite(*part.weight, part.placed.spec, from, whole.data());
   std::copy_n(whole.data() + part.placed.firstColumn, columns, out);
 }
 
@@ -183,7 +198,7 @@ void HostMatrix::readWhole(const Part &part, int64_t row,
   if (isCopied)
     return part.weight->readQuantized(from, out);
   std::vector<float> numbers(static_cast<size_t>(part.weight->columns()));
-  part.weight->readRow(from, numbers.data());
+  readFinite(*part.weight, part.placed.spec, from, numbers.data());
   quantizeRow(format, part.weight->columns(), numbers.data(), out);
 }
 

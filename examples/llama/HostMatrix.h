@@ -2,7 +2,8 @@
 //
 // Each row is copied as a checkpoint stores it, or quantised from the numbers
 // of a checkpoint or a seed. Weights are quantised here and not on the device,
-// so that `export` writes exactly the numbers that the engine multiplies.
+// so that `export` writes the numbers that the engine multiplies, rounded to
+// bf16.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_HOSTMATRIX_H

@@ -100,6 +100,54 @@ TEST_CASE("a row's greatest magnitude is the greatest code") {
   CHECK(codes[5] == 0x88);
 }
 
+TEST_CASE("rows of the least and the greatest numbers have finite codes") {
+  constexpr int64_t kCount = 64;
+  for (const float value : {1e-45f, 1e-37f, 3e38f}) {
+    CAPTURE(value);
+    std::vector<float> row(kCount, 0), found(kCount);
+    row[1] = value;
+    for (const WeightFormat &format : {WeightFormat{WeightType::E4m3Rows},
+                                       WeightFormat{WeightType::Int4, 32},
+                                       WeightFormat{WeightType::Mxfp4, 32}}) {
+      CAPTURE(nameOf(format.type));
+      QuantizedRowMemory memory(format, kCount);
+      quantizeRow(format, kCount, row.data(), memory.row());
+      dequantize(format, kCount, memory.row(), found.data());
+      for (int64_t i = 0; i < kCount; ++i)
+        CHECK(std::isfinite(found[static_cast<size_t>(i)]));
+      CHECK(found[0] == 0);
+    }
+  }
+}
+
+TEST_CASE("numbers that are not finite are refused by name") {
+  const auto config = configWith(nullptr);
+  const ModelConfig model = parseModelConfig(config.dump(), "test");
+  const auto writer = [](TensorSet &set, const std::string &module, int64_t n,
+                         int64_t k) {
+    set.add<uint16_t>(module + ".weight", DType::BF16, {n, k}, [&](int64_t i) {
+      return uint16_t(i == 3 * k + 1 ? 0x7f80 : 0x3f80); // infinity, or 1
+    });
+  };
+  const TemporaryFolder folder;
+  tensorsOf(model, writer).write(folder.path, config);
+  const Checkpoint checkpoint(folder.path);
+  WeightSource source;
+  source.checkpoint = &checkpoint;
+  for (WeightType type : {WeightType::E4m3Rows, WeightType::E4m3Blocks,
+                          WeightType::E4m3Packed, WeightType::Int4}) {
+    CAPTURE(nameOf(type));
+    source.weights = type;
+    const WeightPlan plan = planWeights(model, source);
+    const PlannedMatrix &down = plan.matrices[plan.layers[0].down];
+    CHECK_THROWS_WITH_AS(
+        HostMatrix(model, source, down),
+        "model.layers.0.mlp.down_proj.weight: row 3 has numbers that are not "
+        "finite, and cannot be quantised",
+        Error);
+  }
+}
+
 TEST_CASE("a part of rows and columns has the numbers of the whole") {
   auto config = configWith(nullptr);
   config["intermediate_size"] = 512;
