@@ -20,11 +20,18 @@ double bytesOf(const PlannedMatrix &matrix) {
   return double(matrix.bytes().all());
 }
 
-/// Pairs of a query and a key that it sees: the last query sees all keys, the
-/// one before one less.
-double pairsOf(const ScheduledSequence &sequence) {
-  const auto queries = double(sequence.tokens.size());
-  return queries * double(sequence.length()) - queries * (queries - 1) / 2;
+/// Pairs of a query at a position before \p end and a key that it sees: its own
+/// and the ones before it, at most \p window. A window of 0 hides none.
+double pairsBefore(double end, double window) {
+  if (window == 0 || end <= window)
+    return end * (end + 1) / 2;
+  return window * (window + 1) / 2 + (end - window) * window;
+}
+
+/// Such pairs of the sequence's queries in this step.
+double pairsOf(const ScheduledSequence &sequence, int64_t window) {
+  return pairsBefore(double(sequence.length()), double(window)) -
+         pairsBefore(double(sequence.firstPosition), double(window));
 }
 
 } // namespace
@@ -49,12 +56,20 @@ StepCosts stepCosts(const ModelConfig &model, const WeightPlan &plan,
         double(model.experts.perToken) / double(model.experts.count);
   costs.headBytes = bytesOf(plan.matrices[plan.head]);
   costs.headElements = elementsOf(plan.matrices[plan.head]);
-  costs.tokenBytes = double(cacheBytes(model, cache, 1));
+  costs.keyBytes = double(cacheBytes(model, cache, 1)) / double(model.layers);
+  costs.windows = model.windows;
   return costs;
 }
 
 double StepCosts::bytesOf(double tokens) const {
   return layerBytes + expertBytes * (1 - std::pow(1 - chosenShare, tokens));
+}
+
+double StepCosts::keysOf(double queries, double length) const {
+  double keys = 0;
+  for (const int64_t window : windows)
+    keys += window ? std::min(length, double(window) + queries - 1) : length;
+  return keys;
 }
 
 StepWork workOf(const ModelConfig &model, const StepCosts &costs,
@@ -64,16 +79,16 @@ StepWork workOf(const ModelConfig &model, const StepCosts &costs,
   double keys = 0, pairs = 0;
   for (const auto *sequences : {&step.decodes, &step.prefills})
     for (const ScheduledSequence &sequence : *sequences) {
-      keys += double(sequence.length());
-      pairs += pairsOf(sequence);
+      keys += costs.keysOf(double(sequence.tokens.size()),
+                           double(sequence.length()));
+      for (const int64_t window : costs.windows)
+        pairs += pairsOf(sequence, window);
     }
   const auto tokens = double(step.tokens);
   work.bytes = costs.bytesOf(tokens) +
-               (step.sampled > 0 ? costs.headBytes : 0) +
-               keys * costs.tokenBytes;
+               (step.sampled > 0 ? costs.headBytes : 0) + keys * costs.keyBytes;
   // Scores, and the sums of the values.
-  const double attention =
-      2 * kFlops * double(model.layers) * double(model.qRows()) * pairs;
+  const double attention = 2 * kFlops * double(model.qRows()) * pairs;
   const double ofToken =
       costs.layerElements + costs.chosenShare * costs.expertElements;
   work.flops =
@@ -84,7 +99,7 @@ StepWork workOf(const ModelConfig &model, const StepCosts &costs,
 
 double decodeBytes(const StepCosts &costs, int64_t sequences, double keys) {
   return costs.bytesOf(double(sequences)) + costs.headBytes +
-         double(sequences) * keys * costs.tokenBytes;
+         double(sequences) * costs.keysOf(1, keys) * costs.keyBytes;
 }
 
 StepTotals Roofline::totals(bool ofDecodes, const DeviceRates &rates) const {

@@ -33,11 +33,15 @@ struct StepCosts {
   /// Layers' products except those of experts; all experts; lm_head.
   double layerBytes = 0, expertBytes = 0, headBytes = 0;
   double layerElements = 0, expertElements = 0, headElements = 0;
-  double tokenBytes = 0;  ///< Keys and values of a token.
-  double chosenShare = 0; ///< A token's experts over those of a layer.
+  double keyBytes = 0;          ///< A key and its value in one layer.
+  double chosenShare = 0;       ///< A token's experts over those of a layer.
+  std::vector<int64_t> windows; ///< of each layer, as ModelConfig has them
 
   /// Bytes of the layers that \p tokens tokens read.
   double bytesOf(double tokens) const;
+  /// Keys that \p queries queries at the end of \p length tokens read, in all
+  /// layers. Keys behind a layer's window are not read.
+  double keysOf(double queries, double length) const;
 };
 
 StepCosts stepCosts(const ModelConfig &model, const WeightPlan &plan,

@@ -51,6 +51,40 @@ TEST_CASE("a step with a prefill computes the head for its samples alone") {
   CHECK(sampled.flops - work.flops == doctest::Approx(kHead));
 }
 
+TEST_CASE("keys behind a window are neither read nor multiplied") {
+  const ModelConfig model = presetConfig("gpt-oss-20b"); // 24 layers, each
+  // other with a window of 128
+  const StepCosts costs = stepCosts(model, planWeights(model), CacheType::Bf16);
+  const double keyBytes = 2 * 2.0 * 8 * 64, pairFlops = 4.0 * 64 * 64;
+  CHECK(costs.keyBytes == keyBytes);
+  Step step;
+  const auto differenceOf = [&](const ScheduledSequence &sequence) {
+    step.decodes = {};
+    step.prefills = {};
+    const StepWork without = workOf(model, costs, step);
+    (sequence.tokens.size() == 1 ? step.decodes : step.prefills) = {sequence};
+    StepWork with = workOf(model, costs, step);
+    with.bytes -= without.bytes;
+    with.flops -= without.flops;
+    return with;
+  };
+  const StepWork decode = differenceOf(sequenceOf(1, 8192));
+  CHECK(decode.bytes == 12 * (8192 + 128) * keyBytes);
+  CHECK(decode.flops == 12 * (8192 + 128) * pairFlops);
+  CHECK(decodeBytes(costs, 2, 8192) - decodeBytes(costs, 2, 0) ==
+        2 * decode.bytes);
+  // The first of 256 queries sees 129 keys less than the last.
+  const StepWork prefill = differenceOf(sequenceOf(256, 8192));
+  CHECK(prefill.bytes == 12 * (8192 + 128 + 255) * keyBytes);
+  CHECK(prefill.flops ==
+        12 * (256 * 8192.0 - 256 * 255 / 2 + 256 * 128) * pairFlops);
+  // A prompt that begins inside the window.
+  const StepWork first = differenceOf(sequenceOf(200, 200));
+  CHECK(first.bytes == 24 * 200 * keyBytes);
+  CHECK(first.flops ==
+        12 * (200 * 201 / 2 + 128 * 129 / 2 + 72 * 128) * pairFlops);
+}
+
 TEST_CASE("a step reads the bytes that weights and cache are stored in") {
   const ModelConfig model = presetConfig("llama-3-8b");
   const auto costsOf = [&](WeightType type, bool hasE4m3Head) {
@@ -65,7 +99,7 @@ TEST_CASE("a step reads the bytes that weights and cache are stored in") {
   // A scale of 4 bytes for each row.
   CHECK(rows.layerBytes == elements + 4.0 * 32 * (6144 + 2 * 4096 + 28'672));
   CHECK(rows.headBytes == kHead / 2 + 4.0 * 128'256);
-  CHECK(rows.tokenBytes == kTokenBytes / 2);
+  CHECK(rows.keyBytes == kTokenBytes / 2 / 32);
   const StepCosts groups = costsOf(WeightType::Int4, false);
   CHECK(groups.layerBytes == elements / 2 + 2 * elements / 128);
   CHECK(groups.headBytes == kHead);
