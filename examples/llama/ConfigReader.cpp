@@ -50,6 +50,11 @@ const Json *ConfigReader::find(const char *key) const {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+bool ConfigReader::isNull(const char *key) const {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_null();
+}
+
 void ConfigReader::refuse(const char *key, const std::string &reason) const {
   const Json *value = find(key);
   throw Error(source + ": " + key + " is " +

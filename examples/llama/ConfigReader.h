@@ -25,6 +25,10 @@ public:
   /// The value of \p key; null if it is absent or JSON's null.
   const nlohmann::json *find(const char *key) const;
 
+  /// Whether \p key is JSON's null. Some classes take that for another value
+  /// than the default of an absent key.
+  bool isNull(const char *key) const;
+
   /// An integer in [least, most]. Without \p otherwise the key is required.
   int64_t integer(const char *key, int64_t least, int64_t most,
                   std::optional<int64_t> otherwise = std::nullopt) const;

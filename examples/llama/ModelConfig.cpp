@@ -86,12 +86,29 @@ void refuseUnsupported(const ConfigReader &config) {
     config.refuse("hidden_act", "only silu is supported");
 }
 
+/// The window of transformers' configuration class; 0: it has none by default.
+int64_t defaultWindow(Architecture architecture) {
+  switch (architecture) {
+  case Architecture::Mistral:
+  case Architecture::Qwen2:
+  case Architecture::Qwen3:
+  case Architecture::Qwen3Moe:
+    return 4096;
+  case Architecture::GptOss:
+    return 128;
+  default:
+    return 0;
+  }
+}
+
 /// The keys that a query sees in layers with a window; 0 where no layer can
 /// have one. A window as long as the longest sequence hides no key.
 int64_t readWindow(const ConfigReader &config, const ModelConfig &model) {
+  constexpr const char *kKey = "sliding_window";
+  if (config.isNull(kKey))
+    return 0;
   const int64_t window =
-      config.integer("sliding_window", 0, INT64_MAX,
-                     model.architecture == Architecture::GptOss ? 128 : 0);
+      config.integer(kKey, 0, INT64_MAX, defaultWindow(model.architecture));
   return window < model.maxPositions ? window : 0;
 }
 

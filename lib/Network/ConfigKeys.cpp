@@ -13,6 +13,11 @@ const llvm::json::Value *ConfigKeys::find(llvm::StringRef key) const {
   return value && value->kind() == llvm::json::Value::Null ? nullptr : value;
 }
 
+bool ConfigKeys::isNull(llvm::StringRef key) const {
+  const llvm::json::Value *value = members.get(key);
+  return value && value->kind() == llvm::json::Value::Null;
+}
+
 void ConfigKeys::refuse(llvm::StringRef key, const llvm::Twine &reason) {
   if (!fault.empty())
     return;

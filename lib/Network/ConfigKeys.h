@@ -27,6 +27,9 @@ public:
 
   /// Null: absent, or JSON's null.
   const llvm::json::Value *find(llvm::StringRef key) const;
+  /// Whether \p key is JSON's null. Some classes take that for another value
+  /// than the default of an absent key.
+  bool isNull(llvm::StringRef key) const;
   /// An integer in [\p least, \p most]; without \p otherwise it is required.
   int64_t integer(llvm::StringRef key, int64_t least, int64_t most,
                   std::optional<int64_t> otherwise = std::nullopt);

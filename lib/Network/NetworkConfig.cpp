@@ -152,19 +152,23 @@ static void refuseWindows(ConfigKeys &keys, const NetworkConfig &config) {
         keys.refuse("layer_types", "only full_attention is supported");
     return;
   }
-  // A window as long as the longest sequence hides no key.
-  if (!keys.find("sliding_window") ||
-      keys.integer("sliding_window", 0, INT64_MAX) >= config.maxPositions)
-    return;
   const bool isQwen = config.kind == NetworkKind::Qwen2 ||
                       config.kind == NetworkKind::Qwen3 ||
                       config.kind == NetworkKind::Qwen3Moe;
+  constexpr llvm::StringLiteral kKey = "sliding_window";
+  const bool hasDefault = isQwen || config.kind == NetworkKind::Mistral;
+  if (keys.isNull(kKey) || (!keys.find(kKey) && !hasDefault))
+    return;
+  // 4096 is the default of transformers' classes. A window as long as the
+  // longest sequence hides no key.
+  if (keys.integer(kKey, 0, INT64_MAX, 4096) >= config.maxPositions)
+    return;
   // Layers from max_window_layers on have the window (configuration_qwen2.py,
   // whose default is 28).
   if (!isQwen ||
       (keys.boolean("use_sliding_window", false) &&
        keys.integer("max_window_layers", 0, INT64_MAX, 28) < config.layers))
-    keys.refuse("sliding_window", "sliding windows are not supported");
+    keys.refuse(kKey, "sliding windows are not supported");
 }
 
 /// Biases and norms, of which some have no key.

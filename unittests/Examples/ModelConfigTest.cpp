@@ -175,6 +175,30 @@ TEST_CASE("layers have windows as their class says") {
   CHECK(parse(qwen).windows == Windows{0, 0});
 }
 
+TEST_CASE("without sliding_window the class's default holds, null is none") {
+  const auto windowOf = [](const char *type, const char *name, bool isNull) {
+    json config = configOf(type, name);
+    config["max_position_embeddings"] = 32768;
+    config["use_sliding_window"] = true;
+    config["max_window_layers"] = 0;
+    if (isNull)
+      config["sliding_window"] = nullptr;
+    return parse(config).windows.front();
+  };
+  for (const auto &[type, name, window] :
+       {std::tuple("mistral", "MistralForCausalLM", 4096),
+        std::tuple("qwen2", "Qwen2ForCausalLM", 4096),
+        std::tuple("qwen3", "Qwen3ForCausalLM", 4096),
+        std::tuple("qwen3_moe", "Qwen3MoeForCausalLM", 4096),
+        std::tuple("gpt_oss", "GptOssForCausalLM", 128),
+        std::tuple("mixtral", "MixtralForCausalLM", 0),
+        std::tuple("llama", "LlamaForCausalLM", 0)}) {
+    CAPTURE(type);
+    CHECK(windowOf(type, name, false) == window);
+    CHECK(windowOf(type, name, true) == 0);
+  }
+}
+
 TEST_CASE("end tokens are one or a list, types have two keys") {
   json config = llamaConfig();
   config["eos_token_id"] = 7;
