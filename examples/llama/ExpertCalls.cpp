@@ -1,9 +1,14 @@
 //===- ExpertCalls.cpp ----------------------------------------------------===//
 #include "ExpertCalls.h"
 
+#include "ExpertConfig.h"
 #include "PassCalls.h"
 
 namespace llama {
+
+static_assert(kMostExperts == KILN_ROUTE_MAX_EXPERTS &&
+                  kMostPerToken == KILN_ROUTE_MAX_TOP_K,
+              "the config's bounds are not kiln_route's");
 
 static void *at(DeviceAddress address) {
   return reinterpret_cast<void *>(address);

@@ -10,8 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A grouped product has a group of rows for each expert, at most 1024.
-constexpr int64_t kMostExperts = 1024;
 constexpr int64_t kMostExpertInner = 1 << 20;
 
 /// transformers 5 writes num_local_experts for every class; before it some had
@@ -82,7 +80,7 @@ void readExperts(const ConfigReader &config, ModelConfig &model) {
   const int64_t count = model.architecture == Architecture::Mixtral ? 8 : 128;
   const int64_t perToken = isQwen ? 8 : isGptOss ? 4 : 2;
   experts.count = config.integer(countKey(config), 1, kMostExperts, count);
-  experts.perToken = config.integer("num_experts_per_tok", 1, kMostExperts,
+  experts.perToken = config.integer("num_experts_per_tok", 1, kMostPerToken,
                                     std::min(perToken, experts.count));
   if (experts.perToken > experts.count)
     config.refuse("num_experts_per_tok",

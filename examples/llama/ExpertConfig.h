@@ -11,7 +11,12 @@
 #include "ConfigReader.h"
 #include "ModelConfig.h"
 
+#include <cstdint>
+
 namespace llama {
+
+/// The bounds of kiln_route.
+constexpr int64_t kMostExperts = 1024, kMostPerToken = 32;
 
 /// Reads the keys of experts into \p model, whose architecture and sizes are
 /// known. Classes without experts have none of these keys. Throws Error.

@@ -44,6 +44,7 @@ TEST_CASE("the number of experts has one of two keys") {
   both["num_experts"] = 16;
   refuse(both, "num_local_experts", 8, "num_local_experts says otherwise");
   refuse(both, "num_experts_per_tok", 17, "more than 16 experts");
+  refuse(qwen(), "num_experts_per_tok", 33); // kiln_route's limit
 }
 
 TEST_CASE("some layers have an MLP instead of experts") {
