@@ -87,8 +87,8 @@ static void addMlp(const PassCalls &calls, const LayerWeights &layer,
 }
 
 static void addExperts(const PassCalls &calls, const ExpertCalls &experts,
-                       const LayerWeights &layer, int64_t tokens,
-                       ProblemList &list) {
+                       const LayerWeights &layer, const Linear &next,
+                       int64_t tokens, ProblemList &list) {
   const WeightFormat &router = layer.router.format, &down = layer.down.format,
                      &gateUp = layer.gateUp.format;
   const int64_t each = calls.innerRows(1, layer);
@@ -108,16 +108,18 @@ static void addExperts(const PassCalls &calls, const ExpertCalls &experts,
     list.addEach("quantised SwiGLU of experts", down, "rows", each,
                  calls.quantizedInner(tokens, layer));
   list.addEach("down of experts", down, "m", each, experts.down(tokens, layer));
-  list.addEach("sum of experts with norm", router, "tokens", 1,
-               experts.combine(tokens, layer.inputNorm));
-  if (readsQuantized(layer.qkv))
+  if (readsQuantized(next))
     list.addEach("sum of experts", router, "tokens", 1,
                  experts.combine(tokens, 0));
+  else
+    list.addEach("sum of experts with norm", router, "tokens", 1,
+                 experts.combine(tokens, layer.inputNorm));
 }
 
+/// \p next is the product that reads the layer's results.
 static void addLayer(const PassCalls &calls, const ExpertCalls &experts,
-                     const LayerWeights &layer, int64_t tokens,
-                     ProblemList &list) {
+                     const LayerWeights &layer, const Linear &next,
+                     int64_t tokens, ProblemList &list) {
   const WeightFormat &output = layer.output.format;
   list.addRows("norm", layer.qkv.format,
                calls.norm(tokens, layer.inputNorm, layer.qkv));
@@ -127,7 +129,7 @@ static void addLayer(const PassCalls &calls, const ExpertCalls &experts,
                  calls.quantizedAttended(tokens, layer));
   list.addProduct("output", output, calls.output(tokens, layer));
   if (layer.hasExperts())
-    addExperts(calls, experts, layer, tokens, list);
+    addExperts(calls, experts, layer, next, tokens, list);
   else
     addMlp(calls, layer, tokens, list);
 }
@@ -156,7 +158,7 @@ std::vector<Transformer::NamedProblem> Transformer::problems() const {
   ProblemList list(tokens);
   list.add("embedding", calls.embedding(tokens)).range("rows", 1, tokens);
   for (int64_t i = 0; i < model.layers; ++i) {
-    addLayer(calls, experts, weights.layer(i), tokens, list);
+    addLayer(calls, experts, weights.layer(i), nextProduct(i), tokens, list);
     if (list.isNewWindow(model.windowOf(i)))
       addAttention(calls, i, room, list);
   }
