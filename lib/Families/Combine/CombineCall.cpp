@@ -72,7 +72,7 @@ struct CombineVisit {
                                     .rowLength = args.cols});
     v.number(F::Norm, "norm_weight", isNorm);
     v.scalar({.name = "epsilon",
-              .value = args.epsilon,
+              .value = isNorm ? args.epsilon : 0, // no text has an unused one
               .field = F::Epsilon,
               .index = CombineScalar::Epsilon,
               .isUsed = isNorm,
