@@ -59,11 +59,8 @@ typedef int32_t (*kiln_model_problem_fn)(void *user, const char *name,
 /// mistral, qwen2, qwen3, mixtral and qwen3_moe. To warm a cache up for it,
 /// give the problems to a kiln_prepare with KILN_PREPARE_COMPILE_ONLY; `kiln
 /// warmup --model` does that. An engine with the same problems then finds all
-/// of them: examples/llama is one for models without experts. With ranks, the
-/// norms add the residual, as behind a sum of NCCL; the problems of
-/// kiln_allreduce are not listed. MoE layers have the products of the router and of the
-/// experts, but neither the choice of experts nor the sum over them, nor, with
-/// fp8, the quantisation of their rows.
+/// of them: examples/llama is one. With ranks, the norms add the residual, as
+/// behind a sum of NCCL; the problems of kiln_allreduce are not listed.
 /// Waits for nothing; needs no engine, driver or GPU.
 /// Errors: KILN_INVALID_ARGUMENT (the message names the key), KILN_UNSUPPORTED,
 /// KILN_CANCELLED if \p take ended it.

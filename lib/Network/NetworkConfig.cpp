@@ -6,6 +6,7 @@
 #include "Support/Json.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace kiln {
@@ -21,7 +22,9 @@ constexpr int64_t kMostHeads = 1024;
 constexpr int64_t kMostHeadDim = 1024;
 constexpr int64_t kMostVocab = 1 << 24;
 constexpr int64_t kMostPositions = 1 << 28;
-constexpr int64_t kMostExperts = 1024; // groups of a grouped product
+// The bounds of kiln_route.
+constexpr int64_t kMostExperts = 1024;
+constexpr int64_t kMostPerToken = 32;
 /// Published files have up to 10 KB, with two lists of factors.
 constexpr size_t kMostConfigBytes = 4 << 20;
 
@@ -119,9 +122,14 @@ static void readRotary(ConfigKeys &keys, NetworkConfig &config) {
 
 static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
   NetworkExperts &experts = config.experts;
+  auto readPerToken = [&](std::optional<int64_t> otherwise) {
+    experts.perToken =
+        keys.integer("num_experts_per_tok", 1,
+                     std::min(experts.count, kMostPerToken), otherwise);
+  };
   if (config.kind == NetworkKind::Mixtral) {
     experts.count = keys.integer("num_local_experts", 1, kMostExperts, 8);
-    experts.perToken = keys.integer("num_experts_per_tok", 1, experts.count, 2);
+    readPerToken(2);
     experts.intermediateSize =
         keys.integer("intermediate_size", 1, kMostIntermediate);
     config.hasDenseLayers = false;
@@ -131,8 +139,12 @@ static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
       keys.integer("intermediate_size", 1, kMostIntermediate);
   if (config.kind != NetworkKind::Qwen3Moe)
     return;
-  experts.count = keys.integer("num_experts", 1, kMostExperts);
-  experts.perToken = keys.integer("num_experts_per_tok", 1, experts.count);
+  // transformers 5 writes num_local_experts.
+  experts.count = keys.integer(keys.find("num_experts") ? "num_experts"
+                                                        : "num_local_experts",
+                               1, kMostExperts);
+  readPerToken(std::nullopt);
+  experts.normalizes = keys.boolean("norm_topk_prob", false);
   experts.intermediateSize =
       keys.integer("moe_intermediate_size", 1, kMostIntermediate);
   // A layer is dense if it is listed, or if its number does not divide

@@ -31,6 +31,8 @@ struct NetworkExperts {
   int64_t count = 0;    ///< of a layer
   int64_t perToken = 0; ///< that a token is sent to
   int64_t intermediateSize = 0;
+  /// The weights of a token's experts have the sum 1.
+  bool normalizes = true;
 };
 
 struct NetworkConfig {

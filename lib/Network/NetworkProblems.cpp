@@ -33,10 +33,12 @@ public:
 
 private:
   using Ranges = std::vector<ProblemLine::Range>;
-  /// The operand that is multiplied by a weight, and the result.
+  /// The operand that is multiplied by a weight, and the result. A token has
+  /// rowsOfToken rows.
   struct Product {
     int64_t m = 0, n = 0, k = 0;
     std::string further;
+    int64_t rowsOfToken = 1;
   };
 
   static constexpr int64_t kMostPositions = 8192;
@@ -56,10 +58,12 @@ private:
   void addNorm(const char *name, bool isQuantized, bool hasResidual);
   void addRotations();
   void addAttentions();
-  void addQuantization(const char *name, int64_t rows, int64_t columns);
+  void addQuantization(const char *name, int64_t columns,
+                       int64_t rowsOfToken = 1);
   void addOutput();
   void addDense();
   void addExperts();
+  void addCombine(const char *name, bool hasNorm);
   void addSampling();
 
   const NetworkConfig &config;
@@ -104,20 +108,21 @@ void ProblemList::addProduct(const char *name, const Product &product) {
   add(name,
       fmt::format("gemm m={} n={} k={} {}{}", product.m, product.n, product.k,
                   typesOfProduct(product.k), product.further),
-      {{"m", 1, product.m}});
+      {{"m", product.rowsOfToken, product.m}});
 }
 
 /// Rows that a product of fp8 reads and that no kernel ahead quantises.
-void ProblemList::addQuantization(const char *name, int64_t rows,
-                                  int64_t columns) {
+void ProblemList::addQuantization(const char *name, int64_t columns,
+                                  int64_t rowsOfToken) {
+  const int64_t rows = tokens * rowsOfToken;
   if (isFp8())
     add(name, fmt::format("rowquant rows={} cols={} dtype=bf16", rows, columns),
-        {{"rows", 1, rows}});
+        {{"rows", rowsOfToken, rows}});
 }
 
 void ProblemList::addOutput() {
   const int64_t columns = sizes.heads * config.headDim;
-  addQuantization("quantised attention", tokens, columns);
+  addQuantization("quantised attention", columns);
   addProduct("output", {tokens, config.hiddenSize, columns,
                         addsInNorm() ? "" : " beta=1"});
 }
@@ -127,14 +132,26 @@ void ProblemList::addOutput() {
 void ProblemList::addDense() {
   addProduct("gate and up", {tokens, 2 * sizes.intermediate, config.hiddenSize,
                              " pointwise=swiglu"});
-  addQuantization("quantised gate and up", tokens, sizes.intermediate);
+  addQuantization("quantised gate and up", sizes.intermediate);
   addProduct("down", {tokens, config.hiddenSize, sizes.intermediate,
                       addsInNorm() ? "" : " beta=1"});
 }
 
-/// A token has a row for each of its experts; rows lie by expert. The choice of
-/// experts, the sum over a token's rows and, with fp8, the quantisation of rows
-/// for the experts are not listed.
+/// The sum over a token's rows. One rank alone also adds the residual.
+void ProblemList::addCombine(const char *name, bool hasNorm) {
+  std::string problem =
+      fmt::format("combine tokens={} cols={} topk={} dtype=bf16", tokens,
+                  config.hiddenSize, config.experts.perToken);
+  if (!addsInNorm())
+    problem += " residual=1";
+  if (hasNorm)
+    problem += fmt::format(" norm=1 eps={}", config.rmsNormEps);
+  add(name, std::move(problem), {{"tokens", 1, tokens}});
+}
+
+/// A token has a row for each of its experts; rows lie by expert. The router
+/// reads bf16 in all formats. The sum over a token's rows has the norm of the
+/// next product, unless that product reads fp8.
 void ProblemList::addExperts() {
   const NetworkExperts &experts = config.experts;
   const int64_t rows = tokens * experts.perToken;
@@ -142,17 +159,27 @@ void ProblemList::addExperts() {
       fmt::format("gemm m={} n={} k={} dtype=bf16 out=fp32 layout=NT", tokens,
                   experts.count, config.hiddenSize),
       {{"m", 1, tokens}});
+  add("routing",
+      fmt::format("route tokens={} experts={} topk={} dtype=fp32 renorm={:d}",
+                  tokens, experts.count, experts.perToken, experts.normalizes),
+      {{"tokens", 1, tokens}});
+  addQuantization("quantised norm of experts", config.hiddenSize);
   const std::string groups =
       fmt::format(" batch={} groups=ends", experts.count);
   addProduct("gate and up of experts",
              {rows, 2 * sizes.expertIntermediate, config.hiddenSize,
               fmt::format("{} gather=1 divisor={} pointwise=swiglu", groups,
-                          experts.perToken)});
-  addQuantization("quantised gate and up of experts", rows,
-                  sizes.expertIntermediate);
+                          experts.perToken),
+              experts.perToken});
+  addQuantization("quantised gate and up of experts", sizes.expertIntermediate,
+                  experts.perToken);
   addProduct("down of experts",
              {rows, config.hiddenSize, sizes.expertIntermediate,
-              groups + " scatter=1 row_weights=1"});
+              groups + " scatter=1 row_weights=1", experts.perToken});
+  if (isFp8() || addsInNorm())
+    addCombine("sum of experts", false);
+  if (!addsInNorm())
+    addCombine("sum of experts with norm", true);
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,16 +7,16 @@
 //   embedding, norm, q k v, rotation with the write to the paged cache,
 //   attention of decodes, attention of prefills, o with the residual add, norm,
 //   gate and up with SwiGLU, down with the residual add; then the last rows,
-//   the head and the sampling.
+//   the head and the sampling. With experts (MoE) the router, the choice of
+//   experts, both grouped products and the sum over a token's experts take the
+//   place of gate, up and down.
 //
 // examples/llama is such an engine, and a test holds that both have the same
-// list for models without experts. MoE layers have the products of
-// the router and of the experts, but neither the choice of experts nor the sum
-// over them, nor, with fp8, the quantisation of their rows. Products of fp8
-// (W8A8) have a scale for each row of both operands: the norms write rows that
-// are quantised, and so does SwiGLU. Products of packed weights (W4A16) have
-// int4 codes with fp16 scales for 128 k, or for 64 or 32 where k is no
-// multiple. The head and what is sampled stay bf16 in all formats.
+// list. Products of fp8 (W8A8) have a scale for each row of both operands: the
+// norms write rows that are quantised, and so does SwiGLU. Products of packed
+// weights (W4A16) have int4 codes with fp16 scales for 128 k, or for 64 or 32
+// where k is no multiple. The head and what is sampled stay bf16 in all
+// formats.
 //
 // With tensor parallelism a rank has its share of heads, of rows of gate, up
 // and the head, and of columns of o and down. Then the ranks add up o and down,

@@ -98,8 +98,24 @@ TEST_CASE("what would change the problems is refused by its key") {
     CHECK_FALSE(refusalOf(text).empty());
 }
 
+TEST_CASE("experts have two keys, and bounds") {
+  const std::string plain = changed(kQwen3Moe, "num_experts", "");
+  CHECK_FALSE(refusalOf(plain).empty());
+  const std::string local = changed(plain.c_str(), "num_local_experts", "64");
+  CHECK(refusalOf(local).empty());
+  CHECK_FALSE(
+      refusalOf(changed(kQwen3Moe, "num_experts_per_tok", "33")).empty());
+}
+
 TEST_CASE("windows that no layer uses are no fault") {
   CHECK(refusalOf(changed(kLlama8B, "sliding_window", "8192")).empty());
+  // For Mistral an absent key means 4096, and null means no window.
+  std::string mistral = changed(kLlama8B, "model_type", "\"mistral\"");
+  mistral = changed(mistral.c_str(), "architectures", "");
+  CHECK_FALSE(refusalOf(mistral).empty());
+  CHECK(refusalOf(changed(mistral.c_str(), "sliding_window", "null")).empty());
+  CHECK(refusalOf(changed(mistral.c_str(), "max_position_embeddings", "4096"))
+            .empty());
   const std::string qwen =
       changed(changed(kQwen3Moe, "sliding_window", "100").c_str(),
               "use_sliding_window", "true");

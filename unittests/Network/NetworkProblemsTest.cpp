@@ -118,11 +118,31 @@ TEST_CASE("experts have groups of rows, and the router a product") {
                            "layout=NT; m=1..1024");
   CHECK(lines["gate and up of experts"] ==
         "gemm m=8192 n=1536 k=2048 dtype=bf16 layout=NT batch=128 groups=ends "
-        "gather=1 divisor=8 pointwise=swiglu; m=1..8192");
+        "gather=1 divisor=8 pointwise=swiglu; m=8..8192");
   CHECK(lines["down of experts"] ==
         "gemm m=8192 n=2048 k=768 dtype=bf16 layout=NT batch=128 groups=ends "
-        "scatter=1 row_weights=1; m=1..8192");
+        "scatter=1 row_weights=1; m=8..8192");
+  CHECK(lines["routing"] == "route tokens=1024 experts=128 topk=8 dtype=fp32 "
+                            "renorm=0; tokens=1..1024");
+  CHECK(lines["sum of experts with norm"] ==
+        "combine tokens=1024 cols=2048 topk=8 dtype=bf16 residual=1 norm=1 "
+        "eps=1e-06; tokens=1..1024");
+  CHECK(lines.count("sum of experts") == 0);
   CHECK(lines.count("down") == 0);
+  // fp8 rows are quantised ahead of the next product, and of those of experts.
+  lines = linesOf(kQwen3Moe, {.weights = WeightFormat::Fp8, .maxTokens = 1024});
+  CHECK(lines["quantised norm of experts"] ==
+        "rowquant rows=1024 cols=2048 dtype=bf16; rows=1..1024");
+  CHECK(lines["quantised gate and up of experts"] ==
+        "rowquant rows=8192 cols=768 dtype=bf16; rows=8..8192");
+  CHECK(lines["sum of experts"] == "combine tokens=1024 cols=2048 topk=8 "
+                                   "dtype=bf16 residual=1; tokens=1..1024");
+  CHECK(lines.count("sum of experts with norm") == 1);
+  // Ranks add up their sums first.
+  lines = linesOf(kQwen3Moe, {.ranks = 2, .maxTokens = 1024});
+  CHECK(lines["sum of experts"] == "combine tokens=1024 cols=2048 topk=8 "
+                                   "dtype=bf16; tokens=1..1024");
+  CHECK(lines.count("sum of experts with norm") == 0);
   const std::string mixed = changed(kQwen3Moe, "mlp_only_layers", "[0]");
   CHECK(linesOf(mixed.c_str(), {}).count("down") == 1);
 }
