@@ -30,6 +30,7 @@ kiln::Route ExpertCalls::route(int64_t tokens,
   call.logits(routing.logits.at<void>()).renormalize(experts.normalizes);
   call.rows(routing.index.at<int32_t>(), routing.ends.at<int32_t>(),
             routing.weights.at<float>());
+  call.tokenCount(inputs.device().count);
   if (layer.routerBias)
     call.logitBias(reinterpret_cast<const float *>(layer.routerBias));
   return call.dependent();
@@ -79,6 +80,7 @@ kiln::Combine ExpertCalls::combine(int64_t tokens,
   kiln::Combine call(KILN_BF16, tokens, model.hiddenSize,
                      model.experts.perToken);
   call.x(memory.routing.results.at<void>()).dependent();
+  call.weights(memory.routing.weights.at<float>()); // padding has no rows of x
   void *hidden = memory.hidden.at<void>();
   if (!normWeight)
     return call.residual(hidden).y(hidden);

@@ -6,7 +6,8 @@
 // all experts; kiln_combine, the sum over a token's choices with the residual
 // add and, where the next product reads bf16, the RMSNorm behind it. The number
 // of rows of an expert is in device memory, so a CUDA graph serves every
-// routing.
+// routing. So is the number of tokens: a padded batch reads no expert that only
+// its padding would choose.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_EXPERTCALLS_H
@@ -15,6 +16,7 @@
 #include "Activations.h"
 #include "DeviceWeights.h"
 #include "ModelConfig.h"
+#include "StepInputs.h"
 
 #include <kiln/kiln.hpp>
 #include <kiln/moe.hpp>
@@ -27,8 +29,9 @@ namespace llama {
 /// has ended.
 class ExpertCalls {
 public:
-  ExpertCalls(const ModelConfig &model, const Activations &memory)
-      : model(model), memory(memory) {}
+  ExpertCalls(const ModelConfig &model, const StepInputs &inputs,
+              const Activations &memory)
+      : model(model), inputs(inputs), memory(memory) {}
 
   kiln::Gemm router(int64_t tokens, const LayerWeights &layer) const;
   kiln::Route route(int64_t tokens, const LayerWeights &layer) const;
@@ -47,6 +50,7 @@ private:
                      const DeviceMemory &y) const;
 
   const ModelConfig &model;
+  const StepInputs &inputs;
   const Activations &memory;
 };
 

@@ -18,6 +18,7 @@ StepArrays StepInputs::arraysAt(char *base, const StepRoom &room,
             kAlignment * kAlignment;
   };
   StepArrays arrays{};
+  take(arrays.count, 1);
   take(arrays.tokens, room.tokens);
   take(arrays.positions, room.tokens);
   take(arrays.sequences, room.tokens);
@@ -37,7 +38,7 @@ StepArrays StepInputs::arraysAt(char *base, const StepRoom &room,
 
 static uint64_t allBytes(const StepRoom &room) {
   const uint64_t perToken = 3 * sizeof(int32_t), perSequence = 48;
-  constexpr uint64_t kGaps = 12 * 256;
+  constexpr uint64_t kGaps = 13 * 256;
   return static_cast<uint64_t>(room.tokens) * perToken +
          static_cast<uint64_t>(room.sequences + 1) *
              (perSequence +
@@ -110,6 +111,7 @@ void StepInputs::setDecodes(const Step &step, int64_t bucket) {
   }
   for (int64_t row = count; row < bucket; ++row)
     pad(row);
+  put(*mirror.count, static_cast<int32_t>(count));
   int32_t *end = mirror.tokens + count;
   if (hasChanged && std::find(mirror.tokens, end, Scheduler::kPending) != end)
     throw std::logic_error("a step that changes its inputs has pending tokens");
@@ -149,6 +151,7 @@ void StepInputs::setMixed(const Step &step) {
     prefillTokens += step.prefills[i].tokens.size();
     mirror.queryOffsets[i + 1] = static_cast<int32_t>(prefillTokens);
   }
+  *mirror.count = static_cast<int32_t>(token);
   enqueueCopies();
 }
 

@@ -28,6 +28,7 @@ struct StepRoom {
 
 /// The arrays, in device memory or in the mirror.
 struct StepArrays {
+  int32_t *count; ///< [1]: tokens of sequences; the rows behind are padding
   int32_t *tokens, *positions, *sequences; ///< [tokens]; sequences: the row of
                                            ///< the page table of each token
   int32_t *lengths;                        ///< [sequences]

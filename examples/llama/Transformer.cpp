@@ -20,7 +20,7 @@ Transformer::Transformer(const Gpu &gpu, const ModelConfig &model,
              room),
       cache(gpu, model, room.cache, scales, room.pageTokens),
       calls(model, shard, weights, inputs, memory, cache, room, exchange),
-      experts(model, memory) {}
+      experts(model, inputs, memory) {}
 
 //===----------------------------------------------------------------------===//
 // The problems of all passes

@@ -137,11 +137,13 @@ void ProblemList::addDense() {
                       addsInNorm() ? "" : " beta=1"});
 }
 
-/// The sum over a token's rows. One rank alone also adds the residual.
+/// The sum over a token's rows, which the padding of a batch does not have: its
+/// weights are 0. One rank alone also adds the residual.
 void ProblemList::addCombine(const char *name, bool hasNorm) {
   std::string problem =
-      fmt::format("combine tokens={} cols={} topk={} dtype=bf16", tokens,
-                  config.hiddenSize, config.experts.perToken);
+      fmt::format("combine tokens={} cols={} topk={} dtype=bf16 "
+                  "weights=present",
+                  tokens, config.hiddenSize, config.experts.perToken);
   if (!addsInNorm())
     problem += " residual=1";
   if (hasNorm)
@@ -160,7 +162,8 @@ void ProblemList::addExperts() {
                   experts.count, config.hiddenSize),
       {{"m", 1, tokens}});
   add("routing",
-      fmt::format("route tokens={} experts={} topk={} dtype=fp32 renorm={:d}",
+      fmt::format("route tokens={} experts={} topk={} dtype=fp32 renorm={:d} "
+                  "count=1",
                   tokens, experts.count, experts.perToken, experts.normalizes),
       {{"tokens", 1, tokens}});
   addQuantization("quantised norm of experts", config.hiddenSize);

@@ -123,10 +123,10 @@ TEST_CASE("experts have groups of rows, and the router a product") {
         "gemm m=8192 n=2048 k=768 dtype=bf16 layout=NT batch=128 groups=ends "
         "scatter=1 row_weights=1; m=8..8192");
   CHECK(lines["routing"] == "route tokens=1024 experts=128 topk=8 dtype=fp32 "
-                            "renorm=0; tokens=1..1024");
+                            "renorm=0 count=1; tokens=1..1024");
   CHECK(lines["sum of experts with norm"] ==
-        "combine tokens=1024 cols=2048 topk=8 dtype=bf16 residual=1 norm=1 "
-        "eps=1e-06; tokens=1..1024");
+        "combine tokens=1024 cols=2048 topk=8 dtype=bf16 weights=present "
+        "residual=1 norm=1 eps=1e-06; tokens=1..1024");
   CHECK(lines.count("sum of experts") == 0);
   CHECK(lines.count("down") == 0);
   // fp8 rows are quantised ahead of the next product, and of those of experts.
@@ -136,12 +136,14 @@ TEST_CASE("experts have groups of rows, and the router a product") {
   CHECK(lines["quantised gate and up of experts"] ==
         "rowquant rows=8192 cols=768 dtype=bf16; rows=8..8192");
   CHECK(lines["sum of experts"] == "combine tokens=1024 cols=2048 topk=8 "
-                                   "dtype=bf16 residual=1; tokens=1..1024");
+                                   "dtype=bf16 weights=present residual=1; "
+                                   "tokens=1..1024");
   CHECK(lines.count("sum of experts with norm") == 1);
   // Ranks add up their sums first.
   lines = linesOf(kQwen3Moe, {.ranks = 2, .maxTokens = 1024});
   CHECK(lines["sum of experts"] == "combine tokens=1024 cols=2048 topk=8 "
-                                   "dtype=bf16; tokens=1..1024");
+                                   "dtype=bf16 weights=present; "
+                                   "tokens=1..1024");
   CHECK(lines.count("sum of experts with norm") == 0);
   const std::string mixed = changed(kQwen3Moe, "mlp_only_layers", "[0]");
   CHECK(linesOf(mixed.c_str(), {}).count("down") == 1);
