@@ -233,7 +233,9 @@ def shape_of(config):
         config["intermediate_size"],
         has_qk_norm=config["model_type"].startswith("qwen3"), experts=experts,
         choices=config.get("num_experts_per_tok", 0),
-        normalizes=config.get("norm_topk_prob", True),
+        # Mixtral has no key for it, and does; Qwen3-MoE's default is not to.
+        normalizes=config.get("norm_topk_prob",
+                              config["model_type"] != "qwen3_moe"),
         layers=config["num_hidden_layers"], heads=heads,
         kv_heads=config.get("num_key_value_heads") or heads,
         head_dim=config.get("head_dim") or config["hidden_size"] // heads,

@@ -186,33 +186,45 @@ def run_command(program, *arguments, timeout_s=300):
 
 # Options of types of weights.
 WEIGHT_OPTIONS = ("--weights", "--head")
+# The config that a checkpoint was exported for.
+WANTED = "wanted.json"
+
+
+def weight_options(engine_args):
+    """The options among `engine_args` that quantise weights, with their
+    values."""
+    pairs = zip(engine_args, engine_args[1:])
+    return [word for pair in pairs if pair[0] in WEIGHT_OPTIONS
+            for word in pair]
 
 
 def export_model(program, config, seed, folder, engine_args=()):
     """Writes config.json and model.safetensors with the random weights of
     `seed` into the folder, which is made. Where `engine_args` quantise them,
-    they are the numbers that the codes stand for. Seconds, and 2 bytes an
-    element."""
+    they are the numbers that the codes stand for, rounded to bf16. Seconds, and
+    2 bytes an element."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "wanted.json"
+    path = folder / WANTED
     path.write_text(json.dumps(config, indent=1))
-    pairs = zip(engine_args, engine_args[1:])
-    of_weights = [word for pair in pairs if pair[0] in WEIGHT_OPTIONS
-                  for word in pair]
     run_command(program, "export", "--config", path, "--seed", seed, "--out",
-                folder, *of_weights)
+                folder, *weight_options(engine_args))
 
 
-def write_logits(program, folder, prompts, path, chunk=None, one_by_one=False,
-                 engine_args=()):
+def write_logits(program, folder, prompts, path, seed, chunk=None,
+                 one_by_one=False, engine_args=()):
     """Has the engine compute the logits of all tokens of the prompts, lists of
     tokens: `path` is then fp32 [tokens of all prompts][vocabulary], in their
-    order. `chunk`: tokens of a prompt that are computed at once, default all;
-    `one_by_one`: each token as a step of decoding. Seconds."""
+    order. `folder` is as export_model() made it of `seed`. Quantised weights
+    are drawn again: codes of the exported numbers would be others. `chunk`:
+    tokens of a prompt that are computed at once, default all; `one_by_one`:
+    each token as a step of decoding. Seconds."""
     tokens = pathlib.Path(folder) / "tokens.json"
     tokens.write_text(json.dumps(prompts))
     how = (["--chunk", chunk] if chunk else []) + \
         (["--one-by-one"] if one_by_one else [])
-    run_command(program, "logits", "--model", folder, "--tokens", tokens,
-                "--out", path, *how, *engine_args)
+    weights = ["--model", folder]
+    if weight_options(engine_args):
+        weights = ["--config", pathlib.Path(folder) / WANTED, "--seed", seed]
+    run_command(program, "logits", *weights, "--tokens", tokens, "--out", path,
+                *how, *engine_args)

@@ -12,8 +12,9 @@ fp32, so all compare the same positions. Then the engine computes the same
 logits in other ways: in chunks, token by token, and one prompt alone.
 
 With --engine-args '--weights fp8' and its like the checkpoint has the numbers
-that the engine's codes stand for, rounded to bf16. So both multiply the same
-weights, and only the arithmetic differs.
+that the engine's codes stand for, rounded to bf16, and the engine draws the
+codes themselves. So the weights differ by that rounding (2^-9 of each at most),
+and otherwise only the arithmetic does.
 
 It passes where the RMS deviation and the mean KL divergence are at most --bar
 times those of transformers' bf16, where the engine's greatest logit is the
@@ -128,6 +129,7 @@ class Engine:
         path = pathlib.Path(self._folder) / "logits.bin"
         path.unlink(missing_ok=True)
         write_logits(self._options.engine, self._folder, prompts, path,
+                     self._options.seed,
                      engine_args=self._options.engine_args, **how)
         rows = sum(map(len, prompts))
         wanted = 4 * rows * self._vocab
