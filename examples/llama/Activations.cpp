@@ -33,16 +33,14 @@ Activations::Activations(const Gpu &gpu, const ModelConfig &model,
     gateUp = make(tokens, 2 * innerRow(model));
   if (hasBlocks || plan.hasProductOf(WeightType::E4m3Rows)) {
     const auto scalesOf = [&](int64_t columns) {
-      return hasBlocks ? (columns + kScaleBlock - 1) / kScaleBlock : 1;
+      return rowScales(hasBlocks, columns);
     };
     quantAttended = make(tokens, model.qRows(), 1);
     quantInner = make(tokens, innerRow(model), 1);
     normedScales = make(tokens, scalesOf(model.hiddenSize), sizeof(float));
     attendedScales = make(tokens, scalesOf(model.qRows()), sizeof(float));
-    int64_t most = 0;
-    for (const InnerShape &shape : innerShapes(model))
-      most = std::max(most, shape.rows * scalesOf(shape.columns));
-    innerScales = make(tokens, most, sizeof(float));
+    innerScales =
+        make(tokens, innerScaleCount(model, hasBlocks), sizeof(float));
     if (model.experts.count > 0)
       quantNormed = make(tokens, model.hiddenSize, 1);
   }

@@ -39,6 +39,29 @@ int64_t innerRow(const ModelConfig &model) {
   return most;
 }
 
+int64_t rowScales(bool hasBlocks, int64_t columns) {
+  return hasBlocks ? (columns + kScaleBlock - 1) / kScaleBlock : 1;
+}
+
+int64_t innerScaleCount(const ModelConfig &model, bool hasBlocks) {
+  int64_t most = 0;
+  for (const InnerShape &shape : innerShapes(model))
+    most = std::max(most, shape.rows * rowScales(hasBlocks, shape.columns));
+  return most;
+}
+
+/// Bytes of a token's quantised rows and their scales.
+static uint64_t quantizedBytes(const ModelConfig &model, bool hasBlocks) {
+  const auto scales = [&](int64_t columns) {
+    return rowScales(hasBlocks, columns);
+  };
+  return product(1, model.qRows() + innerRow(model) +
+                        (model.experts.count > 0 ? model.hiddenSize : 0)) +
+         sizeof(float) *
+             product(1, scales(model.hiddenSize) + scales(model.qRows()) +
+                            innerScaleCount(model, hasBlocks));
+}
+
 MemoryNeeds memoryNeeds(const ModelConfig &model, const WeightPlan &plan,
                         const EngineRoom &room) {
   MemoryNeeds needs;
@@ -52,10 +75,15 @@ MemoryNeeds memoryNeeds(const ModelConfig &model, const WeightPlan &plan,
     ofToken += 2 * inner;
   needs.activations =
       kElement * product(room.tokens, ofToken) +
-      sizeof(float) * product(room.tokens, model.experts.count) +
-      sizeof(float) * product(room.sequences, model.vocabSize);
+      kElement * product(room.sequences, model.hiddenSize) +
+      sizeof(float) * product(room.sequences, model.vocabSize) +
+      sizeof(float) * product(room.positions, model.rotaryDim) +
+      // The router's logits, and the row and weight of each choice.
+      sizeof(float) * product(room.tokens,
+                              model.experts.count + 2 * model.experts.perToken);
   if (hasBlocks || plan.hasProductOf(WeightType::E4m3Rows))
-    needs.activations += product(room.tokens, model.qRows() + inner);
+    needs.activations +=
+        product(room.tokens, 1) * quantizedBytes(model, hasBlocks);
   needs.pages = room.pages == 0 ? kLeastPages : room.pages;
   needs.cache = cacheBytes(model, room.cache, needs.pages * room.pageTokens);
   return needs;
@@ -66,9 +94,10 @@ void requireRoom(const MemoryNeeds &needs, uint64_t freeBytes,
   if (needs.all() <= freeBytes)
     return;
   const std::string pages = std::to_string(needs.pages);
-  const char *advice = needs.weights > freeBytes
-                           ? "a model with fewer weights, or --layers"
-                           : "fewer --pages, or a smaller --token-budget";
+  const char *advice =
+      needs.weights > freeBytes
+          ? "a model with fewer weights, --weights of fewer bits, or --layers"
+          : "fewer --pages, a smaller --token-budget, or --kv-cache e4m3";
   throw Error("weights (" + bytesText(needs.weights) + "), activations (" +
               bytesText(needs.activations) + ") and a KV cache of " + pages +
               " pages (" + bytesText(needs.cache) + ") need " +

@@ -30,6 +30,11 @@ std::vector<InnerShape> innerShapes(const ModelConfig &model);
 /// Elements of the largest.
 int64_t innerRow(const ModelConfig &model);
 
+/// Scales of a quantised row of \p columns columns.
+int64_t rowScales(bool hasBlocks, int64_t columns);
+/// Scales of a token's rows in the largest of innerShapes().
+int64_t innerScaleCount(const ModelConfig &model, bool hasBlocks);
+
 /// Lower bounds: kernels, workspace and the driver's own memory come on top.
 struct MemoryNeeds {
   uint64_t weights = 0, activations = 0, cache = 0;
@@ -41,12 +46,13 @@ struct MemoryNeeds {
 /// A cache needs one page for padding and one for tokens.
 constexpr int64_t kLeastPages = 2;
 
-/// Steps of `tokens` tokens and `sequences` sequences, and a cache.
+/// Steps of `tokens` tokens and `sequences` sequences, a cache, and a table.
 struct EngineRoom {
   int64_t tokens = 0, sequences = 0;
   int64_t pages = 0; ///< 0: the fewest that work
   int64_t pageTokens = 0;
   CacheType cache = CacheType::Bf16;
+  int64_t positions = 0; ///< of the table of rotations
 };
 
 MemoryNeeds memoryNeeds(const ModelConfig &model, const WeightPlan &plan,

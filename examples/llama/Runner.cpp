@@ -58,8 +58,8 @@ Runner::Runner(const Gpu &gpu, ModelConfig model, const WeightSource &source,
   room.pageTokens = chosen.pageTokens;
   room.cache = chosen.cache;
   shareMemory();
-  transformer = std::make_unique<Transformer>(
-      gpu, own, shard, weights, inputs, room, scales, exchange.get());
+  transformer = std::make_unique<Transformer>(gpu, own, shard, weights, inputs,
+                                              room, scales, exchange.get());
   constexpr int64_t kBuckets[] = {1,  2,  4,   8,   16,  24,  32,  48,
                                   64, 96, 128, 192, 256, 384, 512, 1024};
   for (int64_t bucket : kBuckets)
@@ -82,6 +82,7 @@ DeviceWeights Runner::load(const WeightSource &source,
   room.pages = chosen.pages;
   room.pageTokens = chosen.pageTokens;
   room.cache = chosen.cache;
+  room.positions = chosen.maxPositions;
   requireRoom(memoryNeeds(own, plan, room), gpu.freeBytes(), gpu.totalBytes());
   std::optional<kiln::Engine> packer;
   if (plan.hasPacked())

@@ -10,16 +10,15 @@ namespace llama {
 
 namespace {
 
-/// Where element (row, column) of [experts * n, k] is in [experts, k, n].
+/// Where a row of [experts * n, k] is in [experts, k, n].
 class Transposition {
 public:
   explicit Transposition(const WeightSpec &spec)
       : k(spec.shape[1]), n(spec.shape[2]) {}
 
-  int64_t at(int64_t row, int64_t column) const {
-    return (row / n * k + column) * n + row % n;
-  }
-  int64_t columns() const { return k; }
+  int64_t first(int64_t row) const { return row / n * k * n + row % n; }
+  /// From an element of a row to the next.
+  int64_t step() const { return n; }
 
 private:
   int64_t k, n;
@@ -31,8 +30,9 @@ public:
       : StoredWeight({}, spec.shape[1]), order(spec), tensor(tensor) {}
 
   void readRow(int64_t row, float *out) const override {
+    const int64_t first = order.first(row);
     for (int64_t i = 0; i < columns(); ++i)
-      out[i] = elementOf(tensor.dtype, tensor.data, order.at(row, i));
+      out[i] = elementOf(tensor.dtype, tensor.data, first + i * order.step());
   }
 
 private:
@@ -47,9 +47,10 @@ public:
         key(randomKey(seed, spec.name)), scale(randomScale(spec.kind)) {}
 
   void readRow(int64_t row, float *out) const override {
+    const int64_t first = order.first(row);
     for (int64_t i = 0; i < columns(); ++i)
-      out[i] = bf16ToFloat(
-          randomWeight(key, static_cast<uint64_t>(order.at(row, i)), scale));
+      out[i] = bf16ToFloat(randomWeight(
+          key, static_cast<uint64_t>(first + i * order.step()), scale));
   }
 
 private:

@@ -5,6 +5,8 @@
 #include "Mxfp4.h"
 #include "StoredWeight.h"
 
+#include <cassert>
+
 namespace llama {
 
 namespace {
@@ -67,6 +69,7 @@ WeightType weightTypeNamed(const std::string &option, const std::string &name) {
 }
 
 const char *nameOf(WeightType type) {
+  assert(type != WeightType::Fp32 && "no option chooses it for vectors");
   return kNames[static_cast<size_t>(type)].name;
 }
 

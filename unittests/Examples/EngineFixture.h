@@ -35,7 +35,7 @@ struct EngineFixture {
 
   EngineRoom room() const {
     return {options.tokenBudget, options.maxSequences, options.pages,
-            options.pageTokens, options.cache};
+            options.pageTokens,  options.cache,        options.maxPositions};
   }
   DeviceWeights load(const Gpu &gpu) const {
     WeightFiller filler(gpu, model, source, nullptr);

@@ -97,6 +97,7 @@ TEST_CASE("the needs of an engine are a lower bound of what it takes") {
   CHECK(needs.weights <= weights);
   CHECK(needs.weights >= weights * 9 / 10);
   CHECK(needs.activations <= activations);
+  CHECK(needs.activations >= activations * 9 / 10);
   CHECK(needs.cache == gpu.bytesOf(MemoryUse::Cache));
   // A report knows all that was allocated.
   const nlohmann::json memory = memoryReport(gpu, runner);

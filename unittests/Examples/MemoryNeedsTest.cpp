@@ -33,13 +33,14 @@ TEST_CASE("the bytes of a model follow from its config") {
   const ModelConfig model = presetConfig("llama-3-8b");
   CHECK(cacheBytes(model, CacheType::Bf16, 1) == 131'072);
   CHECK(cacheBytes(model, CacheType::E4m3, 3) == 3 * 65'536);
-  EngineRoom room{2048, 64, 100, 64};
+  EngineRoom room{2048, 64, 100, 64, CacheType::Bf16, 8192};
   const WeightPlan plan = planWeights(model);
   const MemoryNeeds needs = memoryNeeds(model, plan, room);
   CHECK(needs.weights == 2 * 8'030'261'248);
   CHECK(needs.cache == 6400 * 131'072);
-  CHECK(needs.activations ==
-        2 * 2048 * (3 * 4096 + 6144 + 14'336) + 4 * 64 * 128'256);
+  CHECK(needs.activations == 2 * 2048 * (3 * 4096 + 6144 + 14'336) +
+                                 2 * 64 * 4096 + 4 * 64 * 128'256 +
+                                 4 * 8192 * 128);
   room.cache = CacheType::E4m3;
   CHECK(memoryNeeds(model, plan, room).cache == 6400 * 65'536);
   room.pages = 0;
@@ -56,9 +57,11 @@ TEST_CASE("the activations of a model follow from its weights' types") {
   };
   const uint64_t bf16 = activations(WeightType::Bf16);
   CHECK(activations(WeightType::Int4) == bf16);
-  CHECK(activations(WeightType::E4m3Rows) == bf16 + 2048 * (4096 + 14'336));
+  CHECK(activations(WeightType::E4m3Rows) ==
+        bf16 + 2048 * (4096 + 14'336 + 4 * 3));
   CHECK(activations(WeightType::E4m3Blocks) ==
-        bf16 + 2048 * (4096 + 14'336) + 2048 * 4 * 14'336);
+        bf16 + 2048 * (4096 + 14'336 + 4 * (32 + 32 + 112)) +
+            2048 * 4 * 14'336);
 }
 
 TEST_CASE("an engine that does not fit says so with all numbers") {
@@ -66,12 +69,13 @@ TEST_CASE("an engine that does not fit says so with all numbers") {
   const MemoryNeeds needs =
       memoryNeeds(model, planWeights(model), {2048, 64, 2560, 64});
   CHECK(refusalOf(needs, needs.all()).empty());
-  CHECK(refusalOf(needs, 20 * kGiB) ==
-        "weights (14.96 GiB), activations (159.31 MiB) and a KV cache of 2560 "
-        "pages (20.00 GiB) need 35.11 GiB and do not fit: the device has 20.00 "
-        "GiB free of 80.00 GiB; choose fewer --pages, or a smaller "
-        "--token-budget");
+  CHECK(
+      refusalOf(needs, 20 * kGiB) ==
+      "weights (14.96 GiB), activations (159.81 MiB) and a KV cache of 2560 "
+      "pages (20.00 GiB) need 35.11 GiB and do not fit: the device has 20.00 "
+      "GiB free of 80.00 GiB; choose fewer --pages, a smaller --token-budget, "
+      "or --kv-cache e4m3");
   const std::string small = refusalOf(needs, 10 * kGiB);
-  CHECK(small.find("; choose a model with fewer weights, or --layers") !=
-        std::string::npos);
+  CHECK(small.find("; choose a model with fewer weights, --weights of fewer "
+                   "bits, or --layers") != std::string::npos);
 }
