@@ -106,16 +106,15 @@ KILN_API kiln_status kiln_prepare(kiln_engine *engine,
 /// that an earlier one needed; with KILN_PREPARE_COMPILE_ONLY and a
 /// device_model no GPU is needed. `kiln warmup --history` does that. The mode
 /// strict prepares all that is in the cache: ranges that the history made of
-/// many launches have to be prepared once in another mode, or warmed up. A file that is not there is an empty history. Lines
-/// that cannot be read, or whose problems this version does not know, are
-/// skipped with a warning to the log. A history may have thousands of lines:
-/// budget_ms bounds the trials of all together.
-/// Waits as kiln_prepare does, and first reads the file: a \p path that is a
-/// pipe is read to its end. The engine's own file has to be a plain one, see
-/// `history`.
-/// Errors: those of kiln_prepare; KILN_INVALID_ARGUMENT also where \p path is
-/// null and the engine writes no history, and for a file that cannot be read or
-/// is no history.
+/// many launches have to be prepared once in another mode, or warmed up. A file
+/// that is not there is an empty history. Lines that cannot be read, or whose
+/// problems this version does not know, are skipped with a warning to the log.
+/// A history may have thousands of lines: budget_ms bounds the trials of all
+/// together. Waits as kiln_prepare does, and first reads the file: a \p path
+/// that is a pipe is read to its end. The engine's own file has to be a plain
+/// one, see `history`. Errors: those of kiln_prepare; KILN_INVALID_ARGUMENT
+/// also where \p path is null and the engine writes no history, and for a file
+/// that cannot be read or is no history.
 KILN_API kiln_status kiln_prepare_history(kiln_engine *engine, const char *path,
                                           const kiln_prepare_options *options,
                                           kiln_task **task) KILN_NOEXCEPT;
