@@ -110,11 +110,13 @@ KILN_API kiln_status kiln_prepare(kiln_engine *engine,
 /// that is not there is an empty history. Lines that cannot be read, or whose
 /// problems this version does not know, are skipped with a warning to the log.
 /// A history may have thousands of lines: budget_ms bounds the trials of all
-/// together. Waits as kiln_prepare does, and first reads the file: a \p path
-/// that is a pipe is read to its end. The engine's own file has to be a plain
-/// one, see `history`. Errors: those of kiln_prepare; KILN_INVALID_ARGUMENT
-/// also where \p path is null and the engine writes no history, and for a file
-/// that cannot be read or is no history.
+/// together.
+/// Waits as kiln_prepare does, and first reads the file: a \p path that is a
+/// pipe is read to its end. The engine's own file has to be a plain one, see
+/// `history`.
+/// Errors: those of kiln_prepare; KILN_INVALID_ARGUMENT also where \p path is
+/// null and the engine writes no history, and for a file that cannot be read or
+/// is no history.
 KILN_API kiln_status kiln_prepare_history(kiln_engine *engine, const char *path,
                                           const kiln_prepare_options *options,
                                           kiln_task **task) KILN_NOEXCEPT;

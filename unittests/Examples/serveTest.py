@@ -410,7 +410,8 @@ class LifeTest(unittest.TestCase):
         with Server("--header-seconds", "0.3", "--body-seconds",
                     "0.3") as server:
             for start in (b"", b"POST /v1/comp", b"POST /v1/completions "
-                          b"HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"):
+                          b"HTTP/1.1\r\nHost: localhost\r\n"
+                          b"Content-Length: 9\r\n\r\n{"):
                 with contextlib.closing(socket.create_connection(
                         ("127.0.0.1", server.port), TIMEOUT)) as connection:
                     connection.sendall(start)
