@@ -78,7 +78,7 @@ ends)
   for rank in 0 1; do
     KILN_FAKE_NCCL_KILLS=$rank
     export KILN_FAKE_NCCL_KILLS
-    serve --sequences 2 --prompt 8 --new 2 >out.txt 2>err.txt
+    serve --sequences 2 --prompt 8 --new 2 --allreduce nccl >out.txt 2>err.txt
     echo "exit code $?"
     second=$(sed -n 's/^rank 1: process \([0-9]*\).*/\1/p' err.txt)
     for _ in 1 2 3; do is_gone "$second" && break; done
