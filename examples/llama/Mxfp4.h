@@ -14,8 +14,8 @@ namespace llama {
 /// Numbers that share a scale.
 constexpr int64_t kMxfp4Group = 32;
 
-/// \p value rounded to e2m1, nearest even, as 4 bits. It saturates at +-6; NaN,
-/// which there is none of, becomes 6.
+/// \p value rounded to e2m1, nearest even, as 4 bits. It saturates at +-6; a
+/// NaN becomes 6, because e2m1 has no NaN.
 uint8_t roundToE2m1(float value);
 float e2m1ToFloat(uint8_t bits);
 

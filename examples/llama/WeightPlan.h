@@ -53,7 +53,7 @@ struct PlannedLayer {
 
   size_t inputNorm = kNone, postNorm = kNone;
   size_t qkv = kNone;     ///< [q; k; v]
-  size_t qkvBias = kNone; ///< kNone: there is none, as of the next two
+  size_t qkvBias = kNone; ///< kNone: absent, as for the next two
   size_t qNorm = kNone, kNorm = kNone;
   size_t output = kNone, outputBias = kNone;
   size_t sinks = kNone;                      ///< fp32

@@ -175,7 +175,8 @@ TEST_CASE("layers have windows as their class says") {
   CHECK(parse(qwen).windows == Windows{0, 0});
 }
 
-TEST_CASE("without sliding_window the class's default holds, null is none") {
+TEST_CASE(
+    "without sliding_window the class's default holds, null is no window") {
   const auto windowOf = [](const char *type, const char *name, bool isNull) {
     json config = configOf(type, name);
     config["max_position_embeddings"] = 32768;

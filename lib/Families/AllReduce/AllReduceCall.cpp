@@ -34,7 +34,8 @@ struct AllReduceVisit {
     v.number(F::Ranks, "ranks", args.ranks);
     v.require(args.rank >= 0 && args.rank < args.ranks,
               ErrorCode::InvalidArgument,
-              "rank is {}, which is none of {} ranks", args.rank, args.ranks);
+              "rank is {}, but ranks are numbered from 0, and there are {}",
+              args.rank, args.ranks);
     v.isEmpty(args.rows == 0 || args.cols == 0);
     v.operand(matrixOf(args, "x", args.x, O::X, F::LdX));
     visitOptional(args, v);
