@@ -48,8 +48,9 @@ constexpr const char *kSubjects[] = {
     "rope dtype=bf16 d=128 rotary=128 kcache=1 vcache=1 slots=array",
     "sample dtype=bf16",
     "sample dtype=fp32 temperature=1 topk=1 topp=1",
-    "route dtype=fp32 renorm=1",
-    "combine dtype=bf16 residual=1 norm=1 eps=1e-6",
+    "route topk=8 dtype=fp32 renorm=1",
+    "combine topk=8 dtype=bf16 residual=1 norm=1 eps=1e-6",
+    "allreduce ranks=2 dtype=bf16 residual=1 norm=1",
 };
 
 llvm::Expected<PoolSubject> parseSubject(llvm::StringRef text) {

@@ -31,6 +31,7 @@ public:
   llvm::StringRef example() const override {
     return "rows=64 cols=4096 ranks=2 dtype=bf16 residual=1 norm=1";
   }
+  PoolDraws poolDraws(const Values &described) const override;
   Peer peer(const Problem &) const override { return Peer::Stream; }
 
   std::unique_ptr<Reference>
@@ -51,6 +52,18 @@ private:
 };
 
 } // namespace
+
+/// Rows of models, and batches of decoding and of prefill.
+PoolDraws AllReduceFamily::poolDraws(const Values &described) const {
+  using F = AllReduceField;
+  constexpr int64_t kMostCols = 16384;
+  const int64_t step =
+      elementsOfVector(readAllReduceProblem(described.array().data()).dtype);
+  PoolDraws draws;
+  draws.layer = {{.field = F::Cols, .high = kMostCols, .step = step}};
+  draws.extents = {{.field = F::Rows, .high = kMostDrawn}};
+  return draws;
+}
 
 //===----------------------------------------------------------------------===//
 // Canonical form

@@ -54,12 +54,11 @@ private:
 /// Rows of models, and batches of decoding and of prefill.
 PoolDraws CombineFamily::poolDraws(const Values &described) const {
   using F = CombineField;
-  constexpr int64_t kMostCols = 16384, kMostChoices = 10;
+  constexpr int64_t kMostCols = 16384;
   const int64_t step =
       elementsOfVector(readCombineProblem(described.array().data()).dtype);
   PoolDraws draws;
-  draws.layer = {{.field = F::Cols, .high = kMostCols, .step = step},
-                 {.field = F::TopK, .high = kMostChoices}};
+  draws.layer = {{.field = F::Cols, .high = kMostCols, .step = step}};
   draws.extents = {{.field = F::Tokens, .high = kMostDrawn}};
   return draws;
 }

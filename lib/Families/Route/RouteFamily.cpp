@@ -77,14 +77,13 @@ llvm::ArrayRef<llvm::StringRef> RouteFamily::combinations() const {
 /// Routers of models, and batches of decoding and of prefill.
 PoolDraws RouteFamily::poolDraws(const Values &) const {
   using F = RouteField;
-  constexpr int64_t kLeastExperts = 8, kMostExperts = 512, kMostChoices = 10;
+  constexpr int64_t kLeastExperts = 8, kMostExperts = 512;
   constexpr int64_t kMostTokens = 65536;
   PoolDraws draws;
   draws.layer = {{.field = F::Experts,
                   .low = kLeastExperts,
                   .high = kMostExperts,
-                  .step = kLeastExperts},
-                 {.field = F::TopK, .high = kMostChoices}};
+                  .step = kLeastExperts}};
   draws.extents = {{.field = F::Tokens, .high = kMostTokens}};
   return draws;
 }
