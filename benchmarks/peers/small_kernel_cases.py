@@ -1,53 +1,23 @@
-"""The cases of small_kernels.py: rope, gather and sample as an engine calls
-them, as Kiln's problem text and operands. Needs neither torch nor a GPU.
+"""The cases of small_kernels.py: rope, gather, sample, and the kernels around
+experts, as an engine calls them, as Kiln's problem text and operands. Needs
+neither torch nor a GPU.
 
 `python3 small_kernel_cases.py` lists the texts; with --library LIBKILN it also
 has each text parsed and prints its canonical form.
 """
 import argparse
-import dataclasses
 import math
 import sys
 
 import kiln_ctypes
+import small_expert_cases
+from small_kernel_case import TYPE_BYTES, Case, Operand
 
-TYPE_BYTES = {"fp32": 4, "int32": 4, "uint64": 8, "bf16": 2, "e4m3": 1}
 PAGE = 64
 TABLE_ROWS = 8192
 HISTORY = 256  # tokens of a row that penalties read
 TEMPERATURE, TOP_K, TOP_P, MIN_P = 0.8, 50, 0.9, 0.05
 REPETITION, FREQUENCY, PRESENCE = 1.2, 0.3, 0.2
-
-
-@dataclasses.dataclass(frozen=True)
-class Operand:
-    """An array of a case, named as kiln_plan_operand names it. A constant may
-    be read before the kernel ahead has ended."""
-    name: str
-    shape: tuple
-    dtype: str
-    constant: bool = False
-
-    @property
-    def bytes(self):
-        return math.prod(self.shape) * TYPE_BYTES[self.dtype]
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    name: str
-    text: str
-    sizes: dict  # of the text, and those that it leaves out
-    read: int  # bytes at least
-    written: int
-
-    @property
-    def family(self):
-        return self.name.partition("/")[0]
-
-    @property
-    def bytes(self):
-        return self.read + self.written
 
 
 #===------------------------------------------------------------------------===#
@@ -250,7 +220,7 @@ def sample_operands(case):
 #===------------------------------------------------------------------------===#
 
 OPERANDS = {"rope": rope_operands, "gather": gather_operands,
-            "sample": sample_operands}
+            "sample": sample_operands} | small_expert_cases.OPERANDS
 
 
 def operands_of(case):
@@ -274,7 +244,8 @@ def all_cases(l2_bytes, every=False):
                             else ROPE_FEW_TOKENS)]
     cases += [with_pools(gather_case, model, tokens) for model in GATHER
               for tokens in GATHER_TOKENS]
-    return cases + [sample_case(*given) for given in SAMPLE_CASES]
+    cases += [sample_case(*given) for given in SAMPLE_CASES]
+    return cases + small_expert_cases.all_cases()
 
 
 def main():

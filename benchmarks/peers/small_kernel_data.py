@@ -5,6 +5,7 @@ for each copy.
 """
 import torch
 
+import small_expert_peers
 import small_kernel_cases as cases
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "int32": torch.int32,
@@ -15,8 +16,8 @@ def make_copies(case, copies):
     """A dict of tensors by name for each copy. Tables, weights and caches are
     shared; a copy has its own slots in the caches."""
     torch.manual_seed(20261128)
-    return {"rope": rope_data, "gather": gather_data,
-            "sample": sample_data}[case.family](case, copies)
+    makers = {"rope": rope_data, "gather": gather_data, "sample": sample_data}
+    return makers.get(case.family, small_expert_peers.make_copies)(case, copies)
 
 
 def empty(operand):

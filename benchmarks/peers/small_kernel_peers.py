@@ -7,13 +7,15 @@ COMPILED names go through torch.compile; fusion does not help the others.
 import torch
 import torch.nn.functional as F
 
+import small_expert_peers
 import small_kernel_cases as cases
 
 EPSILON = 1e-6
 E4M3_MOST = 448.0
 
 # Peers that torch.compile makes one or few kernels of.
-COMPILED = {"rope", "masked embedding", "race", "min-p race", "penalties race"}
+COMPILED = {"rope", "masked embedding", "race", "min-p race",
+            "penalties race"} | small_expert_peers.COMPILED
 
 
 #===------------------------------------------------------------------------===#
@@ -243,10 +245,13 @@ def peers_of(case):
         return {"rope": rope_peer(case)}
     if case.family == "gather":
         return gather_peers(case)
+    if case.family in small_expert_peers.PEERS:
+        return small_expert_peers.PEERS[case.family](case)
     return SAMPLE_PEERS[case.sizes["kind"]]
 
 
 def faults_of(case, data):
     """Names of Kiln's outputs of a copy that are wrong."""
-    return {"rope": rope_faults, "gather": gather_faults,
-            "sample": sample_faults}[case.family](case, data)
+    checks = {"rope": rope_faults, "gather": gather_faults,
+              "sample": sample_faults} | small_expert_peers.FAULTS
+    return checks[case.family](case, data)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times the small kernels of an engine, rope, gather and sample, beside torch
-and beside a copy of as many bytes, and checks what they compute.
+"""Times the small kernels of an engine, rope, gather, sample, route and combine,
+beside torch and beside a copy of as many bytes, and checks what they compute.
 
   python3 benchmarks/peers/small_kernels.py --commit COMMIT --out result.json
 

@@ -148,9 +148,12 @@ class LockstepTest(WithEngine):
         export_model(self.program, {}, 7, model, types)
         self.assertEqual(self.arguments()[-4:],
                          ["--weights", "fp8", "--head", "e4m3"])
-        write_logits(self.program, model, [[1]], "out.bin", engine_args=types)
-        self.assertEqual(self.arguments()[-6:], types)
-        write_logits(self.program, model, [[1, 2], [3]], "out.bin",
+        write_logits(self.program, model, [[1]], "out.bin", 7,
+                     engine_args=types)
+        self.assertEqual(self.arguments(), [
+            "logits", "--config", str(model / "wanted.json"), "--seed", "7",
+            "--tokens", str(model / "tokens.json"), "--out", "out.bin", *types])
+        write_logits(self.program, model, [[1, 2], [3]], "out.bin", 7,
                      one_by_one=True)
         self.assertEqual(self.arguments(), [
             "logits", "--model", str(model), "--tokens",
@@ -158,7 +161,7 @@ class LockstepTest(WithEngine):
         self.assertEqual(json.loads((model / "tokens.json").read_text()),
                          [[1, 2], [3]])
         with self.assertRaisesRegex(EngineError, "ended with 1: no chunks"):
-            write_logits(self.program, model, [[1]], "out.bin", chunk=4)
+            write_logits(self.program, model, [[1]], "out.bin", 7, chunk=4)
 
 
 class FormsTest(WithEngine):
