@@ -5,10 +5,11 @@ checks what a server is held to. Needs no torch.
   python3 benchmarks/peers/llama_trace.py --engine build/release/bin/kiln-llama \
       --seeds 11,12,13 --commit COMMIT --out result.json
 
-The capacity of a seed is a closed loop: all its requests are there at the
-start, and as many run as the engine takes. Then the same requests arrive as a
-Poisson process at parts of that rate. The time of a prefill alone is that of
-requests for one token that arrive far apart.
+The capacity of a seed is the rate of a closed loop: many requests of the same
+lengths are there at the start, and as many run as the engine takes. Then
+requests arrive as a Poisson process at parts of that rate. Rates are those of the
+middle half of the tokens: at the end of a trace the last requests are alone. The
+time of a prefill alone is that of requests for one token that arrive far apart.
 
 Every engine serves in the mode strict, from the cache that the first one
 filled: nothing may be compiled or measured while a trace is served, and no call
@@ -29,12 +30,15 @@ PROTOCOL = (
     "random weights; {requests} requests a run, lognormal lengths (sigma 1) of "
     "median {prompt}, at most {most_prompt}, tokens in and {new}, at most "
     "{most_new}, tokens out; steps of at most {budget} tokens, {batch} sequences "
-    "at once; capacity: the same requests, all at the start; load: Poisson "
-    "arrivals at that part of the capacity; alone: requests for one token, {gap} "
-    "a second; ms as a client sees them.")
+    "at once; capacity: {closed} times as many requests, all there at the start; "
+    "load: Poisson arrivals at that part of the capacity; rates are those of the "
+    "middle half of the tokens; alone: requests for one token, {gap} a second; "
+    "ms as a client sees them.")
 
-# Arrivals so close that all requests are there at the start.
+# Arrivals so close that all requests are there at the start; how many times
+# those of a trace they are.
 AT_ONCE = 1e6
+CLOSED = 3
 # Arrivals a second of requests that are served alone.
 APART = 8
 ALONE_REQUESTS = 40
@@ -82,9 +86,15 @@ def row_of(name, seed, report):
             "roofline": report["roofline"], **report["metrics"]}
 
 
+def steady_requests(row):
+    """Requests a second of the middle half of a run."""
+    return row["steady_tokens_per_second"] / row["new_tokens"] * \
+        row["requests"]
+
+
 def line_of(row):
     return (f"{row['name']:10} {row['seed']:4} "
-            f"{number(row['requests_per_second'], 8, 2)} "
+            f"{number(steady_requests(row), 8, 2)} "
             f"{number(row.get('of_capacity'), 8, 3)} "
             f"{number(row['ttft_ms']['p50'], 9, 1)} "
             f"{number(row['ttft_ms']['p99'], 9, 1)} "
@@ -109,18 +119,20 @@ class TraceRun:
         lengths = options.new, options.most_new
         for seed in options.seeds:
             self._serve("alone", seed, APART, ALONE_REQUESTS, (1, 1))
-            closed = self._serve("capacity", seed, AT_ONCE, options.requests,
-                                 lengths)
-            capacity = closed["requests_per_second"]
+            closed = self._serve("capacity", seed, AT_ONCE,
+                                 CLOSED * options.requests, lengths)
             for load in options.loads:
-                self._serve(f"{100 * load:g} %", seed, load * capacity,
-                            options.requests, lengths, capacity)
+                self._serve(f"{100 * load:g} %", seed,
+                            load * steady_requests(closed), options.requests,
+                            lengths, closed)
 
-    def _serve(self, name, seed, rate, requests, lengths, capacity=None):
+    def _serve(self, name, seed, rate, requests, lengths, closed=None):
         row = row_of(name, seed, run_bench(self._options, seed, rate, requests,
                                            lengths))
-        if capacity:
-            row["of_capacity"] = round(row["requests_per_second"] / capacity, 4)
+        if closed:
+            row["offered_per_second"] = round(rate, 3)
+            row["of_capacity"] = round(row["steady_tokens_per_second"] /
+                                       closed["steady_tokens_per_second"], 4)
         self._document["cases"].append(row)
         write_document(self._document, self._options.out)
         print(line_of(row), flush=True)
@@ -163,7 +175,7 @@ def main():
                     requests=options.requests, prompt=options.prompt,
                     most_prompt=options.most_prompt, new=options.new,
                     most_new=options.most_new, budget=options.token_budget,
-                    batch=options.max_sequences, gap=APART),
+                    batch=options.max_sequences, gap=APART, closed=CLOSED),
                 "interrupted": True, "cases": []}
     print(HEADER)
     try:

@@ -51,6 +51,7 @@ void Bench::submit(const WorkloadRequest &from) {
 }
 
 void Bench::advance() {
+  server.awaitTurn();
   for (; next < load.size() && load[next].arrivalSeconds <= now(); ++next)
     submit(load[next]);
   if (server.idle() && next < load.size()) {

@@ -127,6 +127,7 @@ void EngineLoop::close(EngineState after) {
 
 void EngineLoop::serve() {
   while (await()) {
+    driven->awaitTurn();
     admit();
     cancelWhereLeft();
     if (!driven->idle())

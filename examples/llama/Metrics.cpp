@@ -41,6 +41,15 @@ std::string tableLine(const char *name, const Percentiles &values) {
   return line;
 }
 
+/// Tokens a second of the middle half; 0 if they came at once.
+double steadyRate(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const size_t first = seconds.size() / 4, last = seconds.size() * 3 / 4;
+  if (first == last || seconds[last] == seconds[first])
+    return 0;
+  return static_cast<double>(last - first) / (seconds[last] - seconds[first]);
+}
+
 } // namespace
 
 Percentiles percentilesOf(std::vector<double> values) {
@@ -83,7 +92,7 @@ void Metrics::add(const Metrics &other) {
 
 MetricsSummary Metrics::summarize() const {
   MetricsSummary summary;
-  std::vector<double> queueing, ttft, tpot, itl;
+  std::vector<double> queueing, ttft, tpot, itl, all;
   double first = 0, last = 0;
   for (const auto &[id, times] : requests) {
     if (times.tokens.empty())
@@ -95,6 +104,7 @@ MetricsSummary Metrics::summarize() const {
     ++summary.requests;
     summary.promptTokens += times.promptTokens;
     summary.newTokens += static_cast<int64_t>(times.tokens.size());
+    all.insert(all.end(), times.tokens.begin(), times.tokens.end());
     if (times.start)
       queueing.push_back(*times.start - times.arrival);
     ttft.push_back(times.tokens.front() - times.arrival);
@@ -111,6 +121,7 @@ MetricsSummary Metrics::summarize() const {
     summary.requestsPerSecond =
         static_cast<double>(summary.requests) / summary.seconds;
   }
+  summary.steadyTokensPerSecond = steadyRate(std::move(all));
   summary.queueingSeconds = percentilesOf(std::move(queueing));
   summary.ttftSeconds = percentilesOf(std::move(ttft));
   summary.tpotSeconds = percentilesOf(std::move(tpot));
@@ -125,6 +136,7 @@ std::string MetricsSummary::toJson() const {
       {"new_tokens", newTokens},
       {"seconds", seconds},
       {"new_tokens_per_second", newTokensPerSecond},
+      {"steady_tokens_per_second", steadyTokensPerSecond},
       {"requests_per_second", requestsPerSecond},
       {"queueing_ms", milliseconds(queueingSeconds)},
       {"ttft_ms", milliseconds(ttftSeconds)},

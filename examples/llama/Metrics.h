@@ -37,6 +37,9 @@ struct MetricsSummary {
   int64_t newTokens = 0;
   double seconds = 0; ///< From the first arrival to the last token.
   double newTokensPerSecond = 0;
+  /// The same while the middle half of the tokens came: without the start, and
+  /// the end when the last requests are alone.
+  double steadyTokensPerSecond = 0;
   double requestsPerSecond = 0;
   Percentiles queueingSeconds, ttftSeconds, tpotSeconds, itlSeconds;
 

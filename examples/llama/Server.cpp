@@ -4,9 +4,13 @@
 #include "Error.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace llama {
+
+/// The host plans and enqueues a step in this time, also where it is late.
+static constexpr std::chrono::microseconds kLead(600);
 
 static SchedulerLimits limitsOf(const RunnerOptions &options, int64_t vocabSize,
                                 bool sharePrefixes) {
@@ -51,6 +55,23 @@ void Server::cancel(SequenceId id) {
                 arrived.end());
 }
 
+/// Behind a step with prefills the host plans anew, for which it needs the
+/// step's tokens. Decoding steps of a number of sequences take about as long as
+/// the last one did.
+void Server::awaitTurn() noexcept {
+  if (!inFlight || !arrived.empty() || !loss.empty())
+    return;
+  try {
+    if (!inFlight->work.isDecode)
+      return done[static_cast<size_t>(inFlight->slot)]->wait();
+    const auto found = decodeTimes.find(inFlight->step.decodes.size());
+    if (found != decodeTimes.end())
+      std::this_thread::sleep_until(inFlight->began + found->second - kLead);
+  } catch (...) {
+    // step() waits for the same, and throws it.
+  }
+}
+
 /// Waits for the tokens of the step that is in flight. \p next is planned
 /// behind it, or empty.
 void Server::collect(const Step &next) {
@@ -79,10 +100,12 @@ void Server::collect(const Step &next) {
     if (ended.count(id) != 0)
       stillPlanned.insert(id);
   ended = std::move(stillPlanned);
+  const double ms = Event::millisecondsBetween(*begun[slot], *done[slot]);
+  if (step->work.isDecode)
+    decodeTimes[step->step.decodes.size()] = Milliseconds(ms);
   // Last: the listener may cancel, also what has arrived.
   if (listener.ended)
-    listener.ended(step->work,
-                   Event::millisecondsBetween(*begun[slot], *done[slot]));
+    listener.ended(step->work, ms);
 }
 
 EngineGauges Server::gauges() const {
@@ -158,6 +181,7 @@ void Server::start(const Step &step) {
   next->step = step;
   for (SequenceId id : scheduler.commit(step))
     next->complete.insert(id);
+  next->began = Clock::now();
   inFlight = std::move(next);
 }
 

@@ -1,10 +1,11 @@
 //===- Server.h - continuous batching -------------------------------------===//
 //
 // The loop of a serving engine: the scheduler says which tokens run, the runner
-// runs them, tokens come back. While a step runs, the host plans the next one
-// and, where the same sequences go on, enqueues it: the GPU never waits for the
-// host. So a sequence that samples an end token is noticed one step late, and
-// the token of that step is dropped.
+// runs them, tokens come back. Shortly before a step ends, the host plans the
+// next one and, where the same sequences go on, enqueues it: the GPU does not
+// wait for the host, and a request that comes while a step runs is part of the
+// next. A sequence that samples an end token is noticed one step late, and the
+// token of that step is dropped.
 //
 //===----------------------------------------------------------------------===//
 #ifndef KILN_EXAMPLES_LLAMA_SERVER_H
@@ -17,8 +18,10 @@
 #include "StepEngine.h"
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -45,6 +48,7 @@ public:
     return scheduler.submit(std::move(request));
   }
   void cancel(SequenceId id) override;
+  void awaitTurn() noexcept override;
 
   /// Enqueues the next step, and returns the tokens of the one before it once
   /// they are there. Throws what the runner throws. Where that was DeviceLost,
@@ -63,6 +67,9 @@ public:
   const Scheduler &schedule() const { return scheduler; }
 
 private:
+  using Clock = std::chrono::steady_clock;
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+
   /// A step that was enqueued, and whose tokens have not arrived.
   struct InFlight {
     std::vector<SequenceId> samplers;
@@ -70,6 +77,7 @@ private:
     Step step;                     ///< its views are not valid any more
     StepWork work;
     int slot = 0;
+    Clock::time_point began; ///< on the device, about
   };
 
   void advance();
@@ -91,6 +99,8 @@ private:
   std::array<std::unique_ptr<Event>, kSlots> begun, done;
   StepListener listener;
   int nextSlot = 0;
+  /// What the last decoding step of so many sequences took.
+  std::map<size_t, Milliseconds> decodeTimes;
   std::string loss; ///< the error that killed the device; empty: none
 };
 

@@ -38,6 +38,9 @@ public:
   virtual SequenceId submit(Request request) = 0;
   /// The client has left: no token of \p id arrives any more.
   virtual void cancel(SequenceId id) = 0;
+  /// Waits until the next step has to be planned, so that as many requests as
+  /// can be are part of it. What went wrong meanwhile, step() throws.
+  virtual void awaitTurn() noexcept {}
   /// Enqueues the next step, and returns the tokens of the one before it.
   /// Throws DeviceLost, and other exceptions for a step that may be tried
   /// again.

@@ -77,6 +77,28 @@ TEST_CASE("a loop serves tokens, and knows what ends a completion") {
   CHECK(running.metrics.count(Outcome::Stop) == 2);
 }
 
+TEST_CASE("a request that comes before a step's turn is part of the step") {
+  StandInEngine engine;
+  EngineLoop *loop = nullptr;
+  Client first, second;
+  std::vector<int64_t> sequences; // of each step
+  int turns = 0;
+  engine.onTurn = [&] {
+    if (++turns == 2)
+      second.offerTo(*loop, 1);
+  };
+  engine.onStep = [&] {
+    const EngineGauges gauges = engine.gauges();
+    sequences.push_back(gauges.running + gauges.waiting);
+  };
+  RunningLoop running(engine, 4);
+  loop = &running.loop;
+  CHECK(first.offerTo(*loop, 3) == kTaken);
+  CHECK(first.outcome() == Outcome::Length);
+  CHECK(second.outcome() == Outcome::Length);
+  CHECK(sequences == std::vector<int64_t>{1, 2, 1});
+}
+
 TEST_CASE("a client that leaves frees its sequence, a slow one loses it") {
   StandInEngine engine;
   engine.stepTime = 100;

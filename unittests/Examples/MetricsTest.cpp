@@ -41,6 +41,7 @@ TEST_CASE("latencies of requests, and the throughput of all") {
   CHECK(summary.newTokens == 4);
   CHECK(summary.seconds == 2);
   CHECK(summary.newTokensPerSecond == 2);
+  CHECK(summary.steadyTokensPerSecond == doctest::Approx(2 / 0.9));
   CHECK(summary.requestsPerSecond == 1);
   CHECK(summary.queueingSeconds.most == 0.5);
   CHECK(summary.ttftSeconds.count == 2);

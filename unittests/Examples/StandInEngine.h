@@ -31,6 +31,10 @@ public:
     return id;
   }
   void cancel(llama::SequenceId id) override { scheduler.finish(id); }
+  void awaitTurn() noexcept override {
+    if (onTurn)
+      onTurn();
+  }
 
   std::vector<llama::NewToken> step() override {
     if (isLost)
@@ -77,6 +81,7 @@ public:
   std::atomic<bool> isLost{false};
   /// May throw; set before the loop runs.
   std::function<void()> onStep, onSubmit;
+  std::function<void()> onTurn;    ///< set before the loop runs
   std::function<void()> onMetrics; ///< may throw
 
 private:
