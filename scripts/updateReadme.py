@@ -64,10 +64,10 @@ def geomean_text(values):
 def origin(result):
     """Where and how a result was measured: a paragraph, and a list of what the
     protocol's semicolons part."""
-    where = (f"{result['what']}: {result['gpu']}, driver {result['driver']}, "
-             f"CUDA {result['cuda']}"
-             + "".join(f", {name} {result[name]}"
-                       for name in ("torch", "transformers") if name in result)
+    where = (f"{result['what']}: {result['gpu']}, driver {result['driver']}"
+             + "".join(f", {title} {result[name]}" for name, title in
+                       (("cuda", "CUDA"), ("torch", "torch"),
+                        ("transformers", "transformers")) if name in result)
              + f", commit {result['commit'] or 'not recorded'}.")
     lines = textwrap.wrap(where, 80, break_on_hyphens=False) + [""]
     for item in result["protocol"].rstrip(".").split("; "):

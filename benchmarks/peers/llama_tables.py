@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tables of the results of llama_race.py, llama_numerics.py and
-small_kernels.py. Needs neither torch nor a GPU.
+"""The tables of the results of llama_race.py, llama_forms.py, llama_trace.py,
+llama_numerics.py and small_kernels.py. Needs neither torch nor a GPU.
 
     llama_tables.py RESULT...
 
@@ -11,6 +11,7 @@ import pathlib
 import sys
 import textwrap
 
+from llama_trace import steady_requests
 from result_files import geomean
 
 WIDTH = 80
@@ -41,7 +42,7 @@ def percent(share):
 def gaps(document):
     """Lines for what a run did not measure."""
     lines = []
-    if document["left_out"]:
+    if document.get("left_out"):
         lines.append(bullet("not measured, for lack of time: "
                             + ", ".join(document["left_out"])))
     if document["interrupted"]:
@@ -60,14 +61,17 @@ def failures(rows, errors):
 #===------------------------------------------------------------------------===#
 
 
+def preparing(ready):
+    """The costs of an engine's start."""
+    return (f"prepared in {ready['prepare_s']:.1f} s with "
+            f"{ready['compiles']} compilations and {ready['trials']} trials")
+
+
 def engine_line(name, model):
     """The engine's own figures of a model: a line of a list."""
     if "error" in model:
         return bullet(f"`{name}`: the engine failed: {model['error']}")
-    text = f"`{name}`: "
-    ready = model["engine"]
-    text += (f"prepared in {ready['prepare_s']:.1f} s with "
-             f"{ready['compiles']} compilations and {ready['trials']} trials")
+    text = f"`{name}`: {preparing(model['engine'])}"
     if model.get("gb_per_s"):
         text += (f"; a sum reads {model['gb_per_s']:.0f} GB/s, a product "
                  f"computes {model['product_tflops']:.0f} TFLOP/s")
@@ -106,6 +110,70 @@ def race_tables(document):
         name: found["error"] for name, found in row["sides"].items()
         if "error" in found})
     return lines + gaps(document)
+
+
+#===------------------------------------------------------------------------===#
+# llama_forms.py
+#===------------------------------------------------------------------------===#
+
+
+def form_lines(document):
+    """A line for each form of each model: its arguments and its start."""
+    for model, forms in document["models"].items():
+        for name, arguments in document["forms"].items():
+            found = forms.get(name, forms)
+            how = f" ({arguments})" if arguments else ""
+            yield bullet(f"`{name}`{how}, `{model}`: " + (
+                f"failed: {found['error']}" if "error" in found
+                else preparing(found)))
+
+
+def forms_tables(document):
+    """Each case in all forms, beside the first."""
+    first, *others = document["forms"]
+
+    def cells(row, name):
+        side = row["sides"].get(name, {})
+        ms = figure(side.get("ms"), 3)
+        return [ms] if name == first else [ms, figure(side.get("ratio"), 2)]
+
+    lines = table(["case", f"{first}, ms"] +
+                  [cell for name in others
+                   for cell in (f"{name}, ms", "ratio")],
+                  [[row["name"]] + [cell for name in (first, *others)
+                                    for cell in cells(row, name)]
+                   for row in document["cases"]])
+    lines += ["", f"A ratio is the time of `{first}` over the form's: above 1, "
+              "the form is faster.", ""]
+    return lines + list(form_lines(document)) + gaps(document)
+
+
+#===------------------------------------------------------------------------===#
+# llama_trace.py
+#===------------------------------------------------------------------------===#
+
+
+def trace_row(row):
+    ttft, itl = row["ttft_ms"], row["itl_ms"]
+    return [row["name"], str(row["seed"]), figure(steady_requests(row), 1),
+            percent(row.get("of_capacity")), figure(ttft["p50"], 1),
+            figure(ttft["p99"], 1), figure(itl.get("p50"), 2),
+            figure(itl.get("p99"), 2)]
+
+
+def trace_tables(document):
+    """Each run as its clients see it, and the faults."""
+    cases = document["cases"]
+    lines = table(["load", "seed", "requests/s", "of the capacity",
+                   "TTFT p50, ms", "p99", "ITL p50, ms", "p99"],
+                  [trace_row(row) for row in cases])
+    faults = [bullet(f"{row['name']}, seed {row['seed']}: {row['faults']}")
+              for row in cases if row["faults"]]
+    if "error" in document:
+        faults.append(bullet(f"failed: {document['error']}"))
+    return lines + [""] + (faults or [
+        "No run compiled or measured anything, and no call of Kiln waited for "
+        "5 ms."]) + gaps(document)
 
 
 #===------------------------------------------------------------------------===#
@@ -150,7 +218,7 @@ def numerics_tables(document):
 # small_kernels.py
 #===------------------------------------------------------------------------===#
 
-FAMILIES = ("rope", "gather", "sample")
+FAMILIES = ("rope", "gather", "sample", "route", "combine")
 
 
 def kernel_row(row):
@@ -215,7 +283,8 @@ def kernel_tables(document):
 #===------------------------------------------------------------------------===#
 
 # By the member `what` of a result.
-TABLES = {"llama_race": race_tables, "llama_numerics": numerics_tables,
+TABLES = {"llama_race": race_tables, "llama_forms": forms_tables,
+          "llama_trace": trace_tables, "llama_numerics": numerics_tables,
           "small_kernels": kernel_tables}
 
 

@@ -72,7 +72,7 @@ def run_bench(options, seed, rate, requests, new_tokens):
 
 
 def faults_of(report):
-    """What a strict engine must not do while it serves."""
+    """The counts that a strict engine must not have, and stalls."""
     counts = report["counts"]
     return {name: counts[name] for name in
             ("compiles", "trials", "fallback launches")

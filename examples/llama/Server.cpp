@@ -55,8 +55,8 @@ void Server::cancel(SequenceId id) {
                 arrived.end());
 }
 
-/// Behind a step with prefills the host plans anew, for which it needs the
-/// step's tokens. Decoding steps of a number of sequences take about as long as
+/// Behind a step with prefills other sequences go on, for which the host needs
+/// its tokens. Decoding steps of a number of sequences take about as long as
 /// the last one did.
 void Server::awaitTurn() noexcept {
   if (!inFlight || !arrived.empty() || !loss.empty())

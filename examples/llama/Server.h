@@ -99,7 +99,7 @@ private:
   std::array<std::unique_ptr<Event>, kSlots> begun, done;
   StepListener listener;
   int nextSlot = 0;
-  /// What the last decoding step of so many sequences took.
+  /// The time of the last decoding step of so many sequences.
   std::map<size_t, Milliseconds> decodeTimes;
   std::string loss; ///< the error that killed the device; empty: none
 };

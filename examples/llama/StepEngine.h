@@ -39,7 +39,7 @@ public:
   /// The client has left: no token of \p id arrives any more.
   virtual void cancel(SequenceId id) = 0;
   /// Waits until the next step has to be planned, so that as many requests as
-  /// can be are part of it. What went wrong meanwhile, step() throws.
+  /// can be are part of it. Errors of the step in flight are left to step().
   virtual void awaitTurn() noexcept {}
   /// Enqueues the next step, and returns the tokens of the one before it.
   /// Throws DeviceLost, and other exceptions for a step that may be tried

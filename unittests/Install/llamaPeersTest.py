@@ -456,6 +456,29 @@ def kernels_result():
                    {"rule": "p0.9", "p": 0.0, "passes": False}]}
 
 
+def forms_result():
+    return ORIGIN | {
+        "what": "llama_forms", "forms": {"bf16": "", "fp8": "--weights fp8",
+                                         "w4": "--weights w4"},
+        "cases": [{"name": "llama-3-8b:1@1024", "sides": {
+            "bf16": {"ms": 4.0, "ratio": 1.0}, "fp8": {"ms": 2.5,
+                                                       "ratio": 1.6}}}],
+        "models": {"llama-3-8b": {
+            name: {"prepare_s": 9.0, "compiles": 90, "trials": 0}
+            for name in ("bf16", "fp8")} | {"w4": {"error": "no memory"}}}}
+
+
+def trace_result():
+    times = {"p50": 9.0, "p99": 30.0}
+    row = {"name": "50 %", "seed": 3, "of_capacity": 0.5, "requests": 200,
+           "new_tokens": 20000, "steady_tokens_per_second": 3000.0,
+           "ttft_ms": times, "itl_ms": times, "faults": {}}
+    return ORIGIN | {
+        "what": "llama_trace", "cases": [
+            row, row | {"name": "alone", "itl_ms": {},
+                        "faults": {"compiles": 1}}]}
+
+
 class TablesTest(unittest.TestCase):
     def lines(self, document):
         lines = updateReadme.table(document).split("\n")
@@ -484,6 +507,19 @@ class TablesTest(unittest.TestCase):
                       "| 0 of 1 | 50.0 % | within |", lines)
         self.assertIn("- off: KL is 2", lines)
         self.assertIn("- broken: no memory", lines)
+
+    def test_forms(self):
+        lines = self.lines(forms_result())
+        self.assertIn("| llama-3-8b:1@1024 | 4.000 | 2.500 | 1.60 | n/a | n/a |",
+                      lines)
+        self.assertIn("- `w4` (--weights w4), `llama-3-8b`: failed: no memory",
+                      lines)
+
+    def test_a_trace(self):
+        lines = self.lines(trace_result())
+        self.assertIn("| 50 % | 3 | 30.0 | 50.0 % | 9.0 | 30.0 | 9.00 | 30.00 |",
+                      lines)
+        self.assertIn("- alone, seed 3: {'compiles': 1}", lines)
 
     def test_small_kernels(self):
         lines = self.lines(kernels_result())
