@@ -68,8 +68,9 @@ typedef struct kiln_prepare_options {
   uint32_t struct_size;
   uint32_t flags; ///< kiln_prepare_flag
   /// Wall time for all problems together; 0: tune_budget_ms for each, and six
-  /// times that for one with ranges. Problems not reached by then get the
-  /// estimator's choice.
+  /// times that for one with ranges. It limits trials: problems not reached by
+  /// then get the estimator's choice, and the kernels of a range are compiled
+  /// all the same.
   int64_t budget_ms;
   /// Streams that will be used: the kernels are loaded into their contexts, and
   /// each stream gets its arena. None: the calling thread's current context, no
@@ -90,8 +91,8 @@ typedef struct kiln_prepare_options {
 /// without ranges at its own. In the mode background it takes the estimator's
 /// choices and leaves trials to the engine's thread. In the mode strict it
 /// loads from the cache. Null options are the defaults.
-/// Waits for compilations, loads and trials, up to the budget. With \p task it
-/// copies its arguments and returns at once.
+/// Waits for compilations and loads, and for trials up to the budget. With
+/// \p task it copies its arguments and returns at once.
 /// The caller owns the task and ends it with kiln_task_release.
 /// A problem that fails does not stop the others. Errors: the first failed
 /// problem's status; its index is in the message and in the progress calls.

@@ -170,4 +170,13 @@ bool PortfolioSession::Impl::replaceRefused(Clock::time_point deadline) {
   return true;
 }
 
+/// Waits for the kernels that trials did not wait for, and replaces members
+/// whose kernels are refused.
+void PortfolioSession::Impl::awaitRest() {
+  constexpr Clock::time_point kNever = Clock::time_point::max();
+  do
+    awaitAll(kNever);
+  while (replaceRefused(kNever));
+}
+
 } // namespace kiln

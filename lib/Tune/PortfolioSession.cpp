@@ -542,6 +542,8 @@ llvm::Error PortfolioSession::finish(Clock::time_point deadline) {
       result.stop = StopReason::Device;
       return error;
     }
+    if (task.options.awaitsKernels)
+      self.awaitRest();
   }
   if (llvm::Error error = self.settle())
     return error;

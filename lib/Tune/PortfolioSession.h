@@ -83,6 +83,10 @@ struct PortfolioOptions {
   bool replacesByParts = false;
   /// Use a stored one that was measured only in part as it is.
   bool acceptsPartial = false;
+  /// The time limits trials alone: all kernels are waited for. Otherwise
+  /// members that have none at the end are left out, and values that only they
+  /// serve have no plan.
+  bool awaitsKernels = false;
   /// Store the result in the cache.
   bool stores = true;
   /// Set by any thread: the session ends soon with the result so far.

@@ -38,6 +38,7 @@ struct PortfolioSession::Impl {
   void requestAll();
   bool completeLost();
   bool replaceRefused(Clock::time_point deadline);
+  void awaitRest();
   std::vector<ExtentPoint> findDoubted();
   bool mayGrow(Clock::time_point deadline) const;
   std::vector<ExtentPoint>

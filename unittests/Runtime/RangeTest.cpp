@@ -469,6 +469,28 @@ TEST_CASE("without time a range still gets plans") {
     CHECK(layer.launch(engine, m) == KILN_SUCCESS);
 }
 
+TEST_CASE("a range serves all its values wherever the time ends") {
+  // Some kernels come in time for trials of the first values, others do not.
+  for (int budgetMs : {1000, 2500, 3500}) {
+    CAPTURE(budgetMs);
+    RangeFixture fixture;
+    fixture.nvrtc.delayWhen("", 400);
+    kiln_engine *engine = fixture.engine(KILN_MODE_TUNE);
+    RangedLayer layer(512, 1, 4096, 4096);
+    layer.args.beta = 1;
+    kiln_prepare_options options = budgetOf(budgetMs);
+    const kiln_status status =
+        kiln_prepare(engine, &layer.problem, 1, &options, nullptr);
+    CAPTURE(lastError());
+    REQUIRE(status == KILN_SUCCESS);
+    fixture.nvrtc.delayWhen("", 0);
+    const uint64_t compiles = statisticsOf(engine).compiles;
+    for (int64_t m : {1, 2, 17, 63, 300, 512})
+      CHECK(layer.launch(engine, m) == KILN_SUCCESS);
+    CHECK(statisticsOf(engine).compiles == compiles);
+  }
+}
+
 TEST_CASE("a range that is to be measured again, and is not, stays measured") {
   for (uint64_t trials : {0, 3}) {
     CAPTURE(trials);
