@@ -240,7 +240,7 @@ class EngineOptions(CStruct):
                 ("event", EventFunction), ("event_user", c_void_p),
                 ("allocator", c_void_p), ("executor", c_void_p),
                 ("trial_timeout_ms", c_int64),
-                ("background_permille", c_uint32), ("reserved1", c_uint32),
+                ("background_permille", c_uint32), ("determinism", c_int32),
                 ("pool_limit_bytes", c_uint64), ("history", c_char_p),
                 ("reserved", c_uint64 * 12)]
 

@@ -30,7 +30,7 @@ struct RowCombineConfig {
     return signature.isWellFormed() && isPower(lanes, 32, 1024) &&
            isPower(rows, 1, 8) && (rows == 1 || lanes == 32) &&
            isPower(items, 1, 4) && isPower(ahead, 1, 8) &&
-           items * ahead <= kMostVectors;
+           items * ahead <= kMostVectors && blocksByRegisters(signature) > 0;
   }
 
   constexpr int elements(const CombineSignature &signature) const {
@@ -49,11 +49,13 @@ struct RowCombineConfig {
   }
 
   /// Registers that a thread needs: vectors in flight, sums, the other
-  /// operands, addresses. About the least with which ptxas 13.0 does not spill.
+  /// operands, addresses, of which vectors of less than a word have one each.
+  /// About the least with which ptxas 13.0 does not spill.
   constexpr int registers(const CombineSignature &signature) const {
     const int words = (signature.align + 3) / 4;
     const int others = signature.shared + signature.residual + signature.norm;
-    const int wanted = 36 + (signature.weighted ? 2 * ahead : 0) +
+    const int addresses = signature.align < 4 ? items * ahead : 0;
+    const int wanted = 60 + addresses + (signature.weighted ? 2 * ahead : 0) +
                        items * (words * (ahead + others) + elements(signature));
     return wanted < 32 ? 32 : (wanted + 7) / 8 * 8;
   }
@@ -61,9 +63,8 @@ struct RowCombineConfig {
   /// Blocks that have to fit an SM, which bounds the registers that the
   /// compiler may use.
   constexpr int minBlocks(const CombineSignature &signature) const {
-    constexpr int kRegistersPerSm = 65536, kThreadsPerSm = 1024;
-    const int byRegisters =
-        kRegistersPerSm / (threads() * registers(signature));
+    constexpr int kThreadsPerSm = 1024;
+    const int byRegisters = blocksByRegisters(signature);
     const int byThreads = kThreadsPerSm / threads();
     const int blocks = byRegisters < byThreads ? byRegisters : byThreads;
     return blocks > 1 ? blocks : 1;
@@ -73,6 +74,14 @@ struct RowCombineConfig {
                                    const RowCombineConfig &) = default;
 
 private:
+  /// Each quarter of an SM has its own registers, for whole warps.
+  constexpr int blocksByRegisters(const CombineSignature &signature) const {
+    constexpr int kQuarters = 4, kRegisters = 65536 / kQuarters, kLanes = 32;
+    const int warps =
+        kQuarters * (kRegisters / (kLanes * registers(signature)));
+    return warps * kLanes / threads();
+  }
+
   static constexpr bool isPower(int value, int least, int most) {
     return value >= least && value <= most && (value & (value - 1)) == 0;
   }

@@ -61,7 +61,7 @@ Acquisition::portfolioOptions(const ProblemRange &range) const {
   made.retune = options.retune;
   // A launch that meets trials at all resumes the ones that were begun.
   made.acceptsPartial = !options.preferTrials && !trialsAhead;
-  // What is prepared serves all of its values. Launches do not wait for that.
+  // A prepared range serves all of its values. Launches do not wait for that.
   made.awaitsKernels = request.range && !options.isBackground;
   // The background's thread measures again in pieces, and goes on from each.
   made.replacesByParts = options.isBackground;
