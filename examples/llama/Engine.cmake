@@ -75,6 +75,10 @@ KILN_NVRTC=$<TARGET_FILE:kiln_fake_nvrtc>;KILN_CACHE_DIR=${folder}/cache")
   if(TARGET kiln_fake_nccl)
     kiln_add_ranks_test(starts "20 starts agree")
     kiln_add_ranks_test(starts-nccl "20 starts agree")
+    if(TARGET kiln_tool)
+      kiln_add_ranks_test(warmed "\"kiln\",\"compiles\":0.*\"ok\":true.*\
+\"nccl\",\"compiles\":0.*\"ok\":true")
+    endif()
     kiln_add_ranks_test(unshared
       "sums over the ranks are NCCL's: rank 0: .*all-reduce: nccl")
     kiln_add_ranks_test(absent

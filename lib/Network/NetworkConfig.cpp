@@ -5,6 +5,8 @@
 #include "Support/Error.h"
 #include "Support/Json.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -39,7 +41,8 @@ constexpr KindName kKinds[] = {
     {NetworkKind::Qwen2, "qwen2", "Qwen2ForCausalLM"},
     {NetworkKind::Qwen3, "qwen3", "Qwen3ForCausalLM"},
     {NetworkKind::Mixtral, "mixtral", "MixtralForCausalLM"},
-    {NetworkKind::Qwen3Moe, "qwen3_moe", "Qwen3MoeForCausalLM"}};
+    {NetworkKind::Qwen3Moe, "qwen3_moe", "Qwen3MoeForCausalLM"},
+    {NetworkKind::GptOss, "gpt_oss", "GptOssForCausalLM"}};
 
 } // namespace
 
@@ -65,8 +68,8 @@ static NetworkKind readKind(ConfigKeys &keys) {
 /// Keys that would change the problems.
 static void refuseOthers(ConfigKeys &keys) {
   for (const char *key :
-       {"quantization_config", "attn_logit_softcapping",
-        "final_logit_softcapping", "query_pre_attn_scalar", "no_rope_layers",
+       {"attn_logit_softcapping", "final_logit_softcapping",
+        "query_pre_attn_scalar", "no_rope_layers",
         "dual_chunk_attention_config", "n_shared_experts", "n_group"})
     if (keys.find(key))
       keys.refuse(key, "which is not supported");
@@ -120,6 +123,16 @@ static void readRotary(ConfigKeys &keys, NetworkConfig &config) {
                                   config.rotaryDim, config.headDim));
 }
 
+/// Biases, and a SwiGLU with limits.
+static void readGptOss(ConfigKeys &keys, NetworkExperts &experts) {
+  experts.hasBias = true;
+  experts.isClamped = true;
+  for (const auto &[key, only] :
+       {std::pair("swiglu_alpha", 1.702), std::pair("swiglu_limit", 7.0)})
+    if (keys.number(key, 0, 1e6, only) != only)
+      keys.refuse(key, fmt::format("only {} is supported", only));
+}
+
 static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
   NetworkExperts &experts = config.experts;
   auto readPerToken = [&](std::optional<int64_t> otherwise) {
@@ -127,12 +140,16 @@ static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
         keys.integer("num_experts_per_tok", 1,
                      std::min(experts.count, kMostPerToken), otherwise);
   };
-  if (config.kind == NetworkKind::Mixtral) {
-    experts.count = keys.integer("num_local_experts", 1, kMostExperts, 8);
-    readPerToken(2);
+  const bool isGptOss = config.kind == NetworkKind::GptOss;
+  if (isGptOss || config.kind == NetworkKind::Mixtral) {
+    experts.count =
+        keys.integer("num_local_experts", 1, kMostExperts, isGptOss ? 128 : 8);
+    readPerToken(isGptOss ? 4 : 2);
     experts.intermediateSize =
         keys.integer("intermediate_size", 1, kMostIntermediate);
     config.hasDenseLayers = false;
+    if (isGptOss)
+      readGptOss(keys, experts);
     return;
   }
   config.intermediateSize =
@@ -155,32 +172,90 @@ static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
       keys.integer("decoder_sparse_step", 1, kMostLayers, 1) > 1;
 }
 
-/// Refuses sliding windows that some layer would use. Configs that only name a
-/// width for them pass.
-static void refuseWindows(ConfigKeys &keys, const NetworkConfig &config) {
-  if (const llvm::json::Array *types = keys.array("layer_types")) {
-    for (const llvm::json::Value &type : *types)
-      if (type.getAsString() != "full_attention")
-        keys.refuse("layer_types", "only full_attention is supported");
+/// The stored format of weights. Only that of gpt-oss' experts is known.
+static void readQuantization(ConfigKeys &keys, NetworkConfig &config) {
+  constexpr llvm::StringLiteral kKey = "quantization_config";
+  if (!keys.find(kKey))
     return;
+  const llvm::json::Object *object = keys.object(kKey);
+  config.experts.isMxfp4 = config.kind == NetworkKind::GptOss && object &&
+                           object->getString("quant_method") == "mxfp4";
+  if (!config.experts.isMxfp4)
+    keys.refuse(kKey, "which is not supported");
+}
+
+/// The window of transformers' configuration class; 0: it has none by default.
+static int64_t defaultWindow(NetworkKind kind) {
+  switch (kind) {
+  case NetworkKind::Mistral:
+  case NetworkKind::Qwen2:
+  case NetworkKind::Qwen3:
+  case NetworkKind::Qwen3Moe:
+    return 4096;
+  case NetworkKind::GptOss:
+    return 128;
+  case NetworkKind::Llama:
+  case NetworkKind::Mixtral:
+    break;
   }
-  const bool isQwen = config.kind == NetworkKind::Qwen2 ||
-                      config.kind == NetworkKind::Qwen3 ||
-                      config.kind == NetworkKind::Qwen3Moe;
+  return 0;
+}
+
+/// Whether \p layer has the window, where layer_types does not say it.
+static bool hasWindow(ConfigKeys &keys, NetworkKind kind, int64_t layer) {
+  switch (kind) {
+  case NetworkKind::Qwen2:
+  case NetworkKind::Qwen3:
+    // Layers from max_window_layers on have the window (configuration_qwen2.py,
+    // whose default is 28).
+    return keys.boolean("use_sliding_window", false) &&
+           layer >= keys.integer("max_window_layers", 0, INT64_MAX, 28);
+  case NetworkKind::Qwen3Moe:
+    return keys.boolean("use_sliding_window", false);
+  case NetworkKind::GptOss:
+    return layer % 2 == 0;
+  case NetworkKind::Llama:
+  case NetworkKind::Mistral:
+  case NetworkKind::Mixtral:
+    break;
+  }
+  return true;
+}
+
+/// Which layers have a window, from layer_types.
+static std::vector<bool> readLayerTypes(ConfigKeys &keys,
+                                        const llvm::json::Array &types,
+                                        int64_t layers) {
+  constexpr llvm::StringLiteral kKey = "layer_types";
+  if (static_cast<int64_t>(types.size()) != layers)
+    keys.refuse(kKey, fmt::format("expected the types of {} layers", layers));
+  std::vector<bool> windowed;
+  for (const llvm::json::Value &type : types) {
+    windowed.push_back(type.getAsString() == "sliding_attention");
+    if (!windowed.back() && type.getAsString() != "full_attention")
+      keys.refuse(kKey, "only full_attention and sliding_attention are "
+                        "supported");
+  }
+  return windowed;
+}
+
+/// A window as long as the longest sequence hides no key.
+static void readWindows(ConfigKeys &keys, NetworkConfig &config) {
   constexpr llvm::StringLiteral kKey = "sliding_window";
-  const bool hasDefault = isQwen || config.kind == NetworkKind::Mistral;
-  if (keys.isNull(kKey) || (!keys.find(kKey) && !hasDefault))
-    return;
-  // 4096 is the default of transformers' classes. A window as long as the
-  // longest sequence hides no key.
-  if (keys.integer(kKey, 0, INT64_MAX, 4096) >= config.maxPositions)
-    return;
-  // Layers from max_window_layers on have the window (configuration_qwen2.py,
-  // whose default is 28).
-  if (!isQwen ||
-      (keys.boolean("use_sliding_window", false) &&
-       keys.integer("max_window_layers", 0, INT64_MAX, 28) < config.layers))
-    keys.refuse(kKey, "sliding windows are not supported");
+  int64_t window = 0;
+  if (!keys.isNull(kKey))
+    window = keys.integer(kKey, 0, INT64_MAX, defaultWindow(config.kind));
+  if (window >= config.maxPositions)
+    window = 0;
+  std::vector<bool> windowed;
+  if (const llvm::json::Array *types = keys.array("layer_types"))
+    windowed = readLayerTypes(keys, *types, config.layers);
+  else
+    for (int64_t layer = 0; layer < config.layers; ++layer)
+      windowed.push_back(hasWindow(keys, config.kind, layer));
+  for (const bool has : windowed)
+    if (!llvm::is_contained(config.windows, has ? window : 0))
+      config.windows.push_back(has ? window : 0);
 }
 
 /// Biases and norms, of which some have no key.
@@ -188,11 +263,13 @@ static void readVariants(ConfigKeys &keys, NetworkConfig &config) {
   config.qkvBias = config.kind == NetworkKind::Qwen2;
   config.qkNorm =
       config.kind == NetworkKind::Qwen3 || config.kind == NetworkKind::Qwen3Moe;
-  // It would put a bias on o as well; Qwen2 and Mistral do not read the key.
-  if (config.kind != NetworkKind::Qwen2 &&
-      config.kind != NetworkKind::Mistral &&
-      keys.boolean("attention_bias", false))
-    keys.refuse("attention_bias", "which is not supported");
+  // These put it on q, k, v and o; the others do not read the key.
+  const bool isGptOss = config.kind == NetworkKind::GptOss;
+  config.outputBias =
+      (isGptOss || config.qkNorm || config.kind == NetworkKind::Llama) &&
+      keys.boolean("attention_bias", isGptOss);
+  config.qkvBias |= config.outputBias;
+  config.hasSinks = isGptOss;
 }
 
 llvm::Expected<NetworkConfig> NetworkConfig::parse(llvm::StringRef json,
@@ -211,7 +288,8 @@ llvm::Expected<NetworkConfig> NetworkConfig::parse(llvm::StringRef json,
   readSizes(keys, config);
   readRotary(keys, config);
   readExperts(keys, config);
-  refuseWindows(keys, config);
+  readQuantization(keys, config);
+  readWindows(keys, config);
   readVariants(keys, config);
   if (llvm::Error error = keys.takeError())
     return error;

@@ -13,6 +13,7 @@
 #include <llvm/Support/JSON.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace kiln {
 
@@ -24,6 +25,7 @@ enum class NetworkKind {
   Qwen3,    ///< Qwen3ForCausalLM: with norms of q and k heads
   Mixtral,  ///< MixtralForCausalLM: all layers have experts
   Qwen3Moe, ///< Qwen3MoeForCausalLM: as Qwen3, most layers have experts
+  GptOss,   ///< GptOssForCausalLM: biases, sinks, windows in every other layer
 };
 
 /// The experts of a mixture (MoE).
@@ -33,6 +35,9 @@ struct NetworkExperts {
   int64_t intermediateSize = 0;
   /// The weights of a token's experts have the sum 1.
   bool normalizes = true;
+  bool hasBias = false;   ///< on the router and both products
+  bool isClamped = false; ///< gpt-oss' SwiGLU
+  bool isMxfp4 = false;   ///< as the checkpoint stores them
 };
 
 struct NetworkConfig {
@@ -46,7 +51,12 @@ struct NetworkConfig {
   int64_t maxPositions = 0;
   double rmsNormEps = 0;
   bool qkvBias = false;
-  bool qkNorm = false; ///< RMSNorm of each q and k head before the rotation
+  bool outputBias = false; ///< on the output projection of attention
+  bool qkNorm = false;     ///< RMSNorm of each q and k head before the rotation
+  bool hasSinks = false;   ///< one for each head in the softmax
+  /// The keys that a query sees, its own included; 0: all. Each number that
+  /// some layer has, once.
+  std::vector<int64_t> windows;
   bool hasDenseLayers = true;
   NetworkExperts experts; ///< count 0: no layer has any
 

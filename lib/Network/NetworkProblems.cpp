@@ -2,6 +2,7 @@
 #include "Network/NetworkProblems.h"
 
 #include "Support/Error.h"
+#include "kiln/allreduce.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -39,6 +40,7 @@ private:
     int64_t m = 0, n = 0, k = 0;
     std::string further;
     int64_t rowsOfToken = 1;
+    bool isTransposed = false;
   };
 
   static constexpr int64_t kMostPositions = 8192;
@@ -47,23 +49,37 @@ private:
     list.push_back({std::move(name), {std::move(problem), std::move(ranges)}});
   }
   bool isFp8() const { return options.weights == WeightFormat::Fp8; }
-  bool addsInNorm() const { return options.ranks > 1; }
+  bool hasRanks() const { return options.ranks > 1; }
+  bool addsInNorm() const {
+    return hasRanks() && options.sums == RankSums::Nccl;
+  }
+  bool addsInSum() const {
+    return hasRanks() && options.sums == RankSums::AllReduce;
+  }
+  /// In gpt-oss, which alone has such biases, only experts are quantised.
+  WeightFormat formatOfLayers() const {
+    return config.experts.hasBias ? WeightFormat::Bf16 : options.weights;
+  }
+  WeightFormat formatOfExperts() const {
+    return config.experts.isMxfp4 ? WeightFormat::Mxfp4 : options.weights;
+  }
   int64_t headRow() const {
     return (sizes.heads + 2 * sizes.kvHeads) * config.headDim;
   }
 
-  std::string typesOfProduct(int64_t k) const;
-  void addProduct(const char *name, const Product &product);
+  void addProduct(const char *name, WeightFormat format,
+                  const Product &product);
   void addNorms();
   void addNorm(const char *name, bool isQuantized, bool hasResidual);
   void addRotations();
-  void addAttentions();
+  void addAttentions(int64_t window);
   void addQuantization(const char *name, int64_t columns,
                        int64_t rowsOfToken = 1);
   void addOutput();
   void addDense();
   void addExperts();
   void addCombine(const char *name, bool hasNorm);
+  void addSums();
   void addSampling();
 
   const NetworkConfig &config;
@@ -88,10 +104,11 @@ static int64_t groupOf(int64_t k) {
   return 32;
 }
 
-/// The types, layout and scales of a product over \p k with a weight of the
-/// format.
-std::string ProblemList::typesOfProduct(int64_t k) const {
-  switch (options.weights) {
+/// The types, layout and scales of a product over \p k with a weight of
+/// \p format. Only weights of bf16 are transposed.
+static std::string typesOfProduct(WeightFormat format, int64_t k,
+                                  bool isTransposed) {
+  switch (format) {
   case WeightFormat::Bf16:
     break;
   case WeightFormat::Fp8:
@@ -100,14 +117,19 @@ std::string ProblemList::typesOfProduct(int64_t k) const {
     return fmt::format("dtype=bf16 layout=NT b=int4 order_b=k64r16 "
                        "scale_b=1x{} scale_type_b=fp16",
                        groupOf(k));
+  case WeightFormat::Mxfp4:
+    return "dtype=bf16 layout=NT b=e2m1 order_b=k64r16 scale_b=1x32 "
+           "scale_type_b=e8m0";
   }
-  return "dtype=bf16 layout=NT";
+  return isTransposed ? "dtype=bf16 layout=NN" : "dtype=bf16 layout=NT";
 }
 
-void ProblemList::addProduct(const char *name, const Product &product) {
+void ProblemList::addProduct(const char *name, WeightFormat format,
+                             const Product &product) {
   add(name,
       fmt::format("gemm m={} n={} k={} {}{}", product.m, product.n, product.k,
-                  typesOfProduct(product.k), product.further),
+                  typesOfProduct(format, product.k, product.isTransposed),
+                  product.further),
       {{"m", product.rowsOfToken, product.m}});
 }
 
@@ -123,18 +145,22 @@ void ProblemList::addQuantization(const char *name, int64_t columns,
 void ProblemList::addOutput() {
   const int64_t columns = sizes.heads * config.headDim;
   addQuantization("quantised attention", columns);
-  addProduct("output", {tokens, config.hiddenSize, columns,
-                        addsInNorm() ? "" : " beta=1"});
+  addProduct("output", formatOfLayers(),
+             {tokens, config.hiddenSize, columns,
+              fmt::format("{}{}", hasRanks() ? "" : " beta=1",
+                          config.outputBias ? " pointwise=bias" : "")});
 }
 
 /// SwiGLU makes one column of two. Its result is quantised where down reads
 /// fp8.
 void ProblemList::addDense() {
-  addProduct("gate and up", {tokens, 2 * sizes.intermediate, config.hiddenSize,
-                             " pointwise=swiglu"});
+  addProduct(
+      "gate and up", formatOfLayers(),
+      {tokens, 2 * sizes.intermediate, config.hiddenSize, " pointwise=swiglu"});
   addQuantization("quantised gate and up", sizes.intermediate);
-  addProduct("down", {tokens, config.hiddenSize, sizes.intermediate,
-                      addsInNorm() ? "" : " beta=1"});
+  addProduct("down", formatOfLayers(),
+             {tokens, config.hiddenSize, sizes.intermediate,
+              hasRanks() ? "" : " beta=1"});
 }
 
 /// The sum over a token's rows, which the padding of a batch does not have: its
@@ -144,7 +170,7 @@ void ProblemList::addCombine(const char *name, bool hasNorm) {
       fmt::format("combine tokens={} cols={} topk={} dtype=bf16 "
                   "weights=present",
                   tokens, config.hiddenSize, config.experts.perToken);
-  if (!addsInNorm())
+  if (!hasRanks())
     problem += " residual=1";
   if (hasNorm)
     problem += fmt::format(" norm=1 eps={}", config.rmsNormEps);
@@ -163,25 +189,30 @@ void ProblemList::addExperts() {
       {{"m", 1, tokens}});
   add("routing",
       fmt::format("route tokens={} experts={} topk={} dtype=fp32 renorm={:d} "
-                  "count=1",
-                  tokens, experts.count, experts.perToken, experts.normalizes),
+                  "count=1{}",
+                  tokens, experts.count, experts.perToken, experts.normalizes,
+                  experts.hasBias ? " logit_bias=1" : ""),
       {{"tokens", 1, tokens}});
   addQuantization("quantised norm of experts", config.hiddenSize);
   const std::string groups =
       fmt::format(" batch={} groups=ends", experts.count);
-  addProduct("gate and up of experts",
+  const bool isTransposed = experts.hasBias; // as gpt-oss stores bf16
+  addProduct("gate and up of experts", formatOfExperts(),
              {rows, 2 * sizes.expertIntermediate, config.hiddenSize,
-              fmt::format("{} gather=1 divisor={} pointwise=swiglu", groups,
-                          experts.perToken),
-              experts.perToken});
+              fmt::format("{} gather=1 divisor={} pointwise={}{}", groups,
+                          experts.perToken, experts.hasBias ? "bias," : "",
+                          experts.isClamped ? "swiglu_clamped" : "swiglu"),
+              experts.perToken, isTransposed});
   addQuantization("quantised gate and up of experts", sizes.expertIntermediate,
                   experts.perToken);
-  addProduct("down of experts",
+  addProduct("down of experts", formatOfExperts(),
              {rows, config.hiddenSize, sizes.expertIntermediate,
-              groups + " scatter=1 row_weights=1", experts.perToken});
-  if (isFp8() || addsInNorm())
+              fmt::format("{} scatter=1 row_weights=1{}", groups,
+                          experts.hasBias ? " pointwise=bias" : ""),
+              experts.perToken, isTransposed});
+  if (isFp8() || hasRanks())
     addCombine("sum of experts", false);
-  if (!addsInNorm())
+  if (!hasRanks())
     addCombine("sum of experts with norm", true);
 }
 
@@ -202,14 +233,37 @@ void ProblemList::addNorm(const char *name, bool isQuantized,
 }
 
 /// The first norm has no residual ahead of it. The last one is read by the
-/// head.
+/// head. Norms behind sums of kiln_allreduce are in addSums().
 void ProblemList::addNorms() {
   addNorm(isFp8() ? "quantised norm" : "norm", isFp8(), false);
   if (addsInNorm())
     addNorm(isFp8() ? "quantised norm with residual" : "norm with residual",
             isFp8(), true);
-  if (isFp8())
+  if (isFp8() && !addsInSum())
     addNorm(addsInNorm() ? "norm with residual" : "norm", false, addsInNorm());
+}
+
+/// A row of logits is summed as several rows, each the longest that a block of
+/// the kernel takes in one pass, of whole vectors.
+void ProblemList::addSums() {
+  const auto sum = [&](const char *name, int64_t rows, int64_t columns,
+                       const std::string &further, int64_t rowsOfToken) {
+    add(name,
+        fmt::format("allreduce rows={} cols={} ranks={} {}", rows, columns,
+                    options.ranks, further),
+        {{"rows", rowsOfToken, rows}});
+  };
+  sum("sum over the ranks", tokens, config.hiddenSize,
+      fmt::format("dtype=bf16 norm=1 residual=1 eps={}", config.rmsNormEps), 1);
+  addQuantization("quantised sum over the ranks", config.hiddenSize);
+  if (sizes.vocab == config.vocabSize)
+    return;
+  constexpr int64_t kVector = 4, kMost = 2048;
+  int64_t parts = (config.vocabSize + kMost - 1) / kMost;
+  while (config.vocabSize % (parts * kVector) != 0)
+    ++parts;
+  sum("logits of the ranks", batch * parts, config.vocabSize / parts,
+      "dtype=fp32", parts);
 }
 
 /// Decodes have one token each, so they need not say whose it is.
@@ -233,7 +287,7 @@ void ProblemList::addRotations() {
       {{"tokens", 1, tokens}});
 }
 
-void ProblemList::addAttentions() {
+void ProblemList::addAttentions(int64_t window) {
   std::string problem =
       fmt::format("heads={} kvheads={} d={} dtype=bf16 kvlen=used pages=table "
                   "page={} ldq={}",
@@ -241,13 +295,18 @@ void ProblemList::addAttentions() {
                   options.pageTokens, headRow());
   if (options.cache == CacheFormat::E4m3)
     problem += " kv=e4m3 scales=tensor";
-  add("attention of decodes",
-      fmt::format("attention batch={} sq=1 sk={} {}", batch, positions,
+  if (config.hasSinks)
+    problem += " sinks=1";
+  const std::string ofWindow = window ? " in a window" : "";
+  const std::string mask =
+      window ? fmt::format("mask=window left={} right=0", window - 1) : "";
+  add("attention of decodes" + ofWindow,
+      fmt::format("attention batch={} sq=1 sk={} {} {}", batch, positions, mask,
                   problem),
       {{"batch", 1, batch}, {"sk", 1, positions}});
-  add("attention of prefills",
-      fmt::format("attention sq={} sk={} mask=causal qlen=packed {}", tokens,
-                  positions, problem),
+  add("attention of prefills" + ofWindow,
+      fmt::format("attention sq={} sk={} {} qlen=packed {}", tokens, positions,
+                  window ? mask : "mask=causal", problem),
       {{"batch", 1, batch}, {"sq", 1, tokens}, {"sk", 1, positions}});
 }
 
@@ -258,8 +317,9 @@ void ProblemList::addSampling() {
                   config.hiddenSize, tokens),
       {{"rows", 1, batch}});
   add("head",
-      fmt::format("gemm m={} n={} k={} dtype=bf16 out=fp32 layout=NT", batch,
-                  sizes.vocab, config.hiddenSize),
+      fmt::format("gemm m={} n={} k={} dtype=bf16 out=fp32 layout=NT{}", batch,
+                  sizes.vocab, config.hiddenSize,
+                  addsInSum() ? fmt::format(" ldd={}", config.vocabSize) : ""),
       {{"m", 1, batch}});
   for (const auto &[name, further] :
        {std::pair("sampling", " advance=1 lengths=1"),
@@ -277,10 +337,14 @@ std::vector<NetworkProblem> ProblemList::make() {
                   config.hiddenSize, config.vocabSize),
       {{"rows", 1, tokens}});
   addNorms();
-  addProduct("qkv", {tokens, headRow(), config.hiddenSize,
-                     config.qkvBias ? " pointwise=bias" : ""});
+  if (addsInSum())
+    addSums();
+  addProduct("qkv", formatOfLayers(),
+             {tokens, headRow(), config.hiddenSize,
+              config.qkvBias ? " pointwise=bias" : ""});
   addRotations();
-  addAttentions();
+  for (int64_t window : config.windows)
+    addAttentions(window);
   addOutput();
   if (config.hasDenseLayers)
     addDense();
@@ -304,9 +368,11 @@ static llvm::Error requireWithin(const char *what, int64_t value, int64_t least,
 
 static llvm::Error checkOptions(const NetworkConfig &config,
                                 const NetworkOptions &options) {
-  constexpr int64_t kMostRanks = 1024, kMostTokens = 1 << 20;
+  constexpr int64_t kMostNcclRanks = 1024, kMostTokens = 1 << 20;
+  const bool isNccl = options.sums == RankSums::Nccl;
   if (auto error =
-          requireWithin("the number of ranks", options.ranks, 1, kMostRanks))
+          requireWithin("the number of ranks", options.ranks, 1,
+                        isNccl ? kMostNcclRanks : KILN_ALLREDUCE_MOST_RANKS))
     return error;
   if (auto error =
           requireWithin("the largest step", options.maxTokens, 1, kMostTokens))
@@ -317,8 +383,18 @@ static llvm::Error checkOptions(const NetworkConfig &config,
   if (auto error = requireWithin("the longest sequence", options.maxPositions,
                                  0, config.maxPositions))
     return error;
-  return requireWithin("the size of a page", options.pageTokens, 1,
-                       kMostTokens);
+  if (auto error = requireWithin("the size of a page", options.pageTokens, 1,
+                                 kMostTokens))
+    return error;
+  if (options.ranks > 1 && (config.hasSinks || config.outputBias))
+    return makeError(ErrorCode::Unsupported,
+                     "ranks divide neither sinks nor biases of the output "
+                     "projection");
+  if (config.experts.hasBias && options.weights != WeightFormat::Bf16 &&
+      options.weights != WeightFormat::Mxfp4)
+    return makeError(ErrorCode::Unsupported,
+                     "the experts of gpt-oss are bf16 or mxfp4");
+  return llvm::Error::success();
 }
 
 /// Divides \p size among the ranks.

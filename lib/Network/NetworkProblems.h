@@ -15,13 +15,15 @@
 // list. Products of fp8 (W8A8) have a scale for each row of both operands: the
 // norms write rows that are quantised, and so does SwiGLU. Products of packed
 // weights (W4A16) have int4 codes with fp16 scales for 128 k, or for 64 or 32
-// where k is no multiple. The head and what is sampled stay bf16 in all
-// formats.
+// where k is no multiple. MXFP4 has e2m1 codes with a power of two for 32 k;
+// in gpt-oss only experts have it. The head and what is sampled stay bf16 in
+// all formats.
 //
 // With tensor parallelism a rank has its share of heads, of rows of gate, up
 // and the head, and of columns of o and down. Then the ranks add up o and down,
-// so the residual is added by the norm behind them, as in examples/llama with
-// NCCL. Sums by kiln_allreduce have other problems, which are not listed.
+// and the residual is added behind that: by kiln_allreduce itself, with the
+// norm, or by the norm behind a sum of NCCL. kiln_allreduce also puts the
+// logits of all ranks side by side, each in its columns and zeros elsewhere.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -39,16 +41,21 @@ namespace kiln {
 
 enum class WeightFormat {
   Bf16,
-  Fp8, ///< e4m3 weights and activations: W8A8
-  W4,  ///< packed int4 weights, bf16 activations: W4A16
+  Fp8,   ///< e4m3 weights and activations: W8A8
+  W4,    ///< packed int4 weights, bf16 activations: W4A16
+  Mxfp4, ///< packed e2m1 weights, bf16 activations
 };
+
+/// The library that adds up partial results over the ranks.
+enum class RankSums { AllReduce, Nccl };
 
 enum class CacheFormat { Bf16, E4m3 };
 
 struct NetworkOptions {
   WeightFormat weights = WeightFormat::Bf16;
   CacheFormat cache = CacheFormat::Bf16;
-  int64_t ranks = 1;        ///< of tensor parallelism
+  int64_t ranks = 1; ///< of tensor parallelism
+  RankSums sums = RankSums::AllReduce;
   int64_t maxTokens = 8192; ///< of a step
   int64_t maxBatch = 256;   ///< sequences of a step
   int64_t maxPositions = 0; ///< of a sequence; 0: the model's, at most 8192
@@ -61,8 +68,9 @@ struct NetworkProblem {
   ProblemLine line;
 };
 
-/// Errors (InvalidArgument): an option out of bounds, or a size that the ranks
-/// do not divide.
+/// Errors: an option out of bounds, or a size that the ranks do not divide
+/// (InvalidArgument); a format or ranks that the model does not have
+/// (Unsupported).
 llvm::Expected<std::vector<NetworkProblem>>
 problemsOf(const NetworkConfig &config, const NetworkOptions &options);
 

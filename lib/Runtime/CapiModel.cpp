@@ -17,6 +17,9 @@ static llvm::Error readFormat(const kiln_model_options &given,
   case KILN_MODEL_W4:
     options.weights = WeightFormat::W4;
     break;
+  case KILN_MODEL_MXFP4:
+    options.weights = WeightFormat::Mxfp4;
+    break;
   default:
     return makeError(ErrorCode::Unsupported, "model format {} is unknown",
                      given.format);
@@ -41,7 +44,7 @@ readOptions(const kiln_model_options *given) {
     return options;
   if (auto error = checkInput(*given, "kiln_model_options"))
     return error;
-  if (given->flags)
+  if (given->flags & ~uint32_t{KILN_MODEL_NCCL})
     return makeError(ErrorCode::Unsupported, "kiln_model_options: flags {:#x}",
                      given->flags);
   if (auto error = readFormat(*given, options))
@@ -50,6 +53,8 @@ readOptions(const kiln_model_options *given) {
     if (from)
       to = from;
   };
+  if (given->flags & KILN_MODEL_NCCL)
+    options.sums = RankSums::Nccl;
   take(given->ranks, options.ranks);
   take(given->max_tokens, options.maxTokens);
   take(given->max_batch, options.maxBatch);

@@ -37,7 +37,8 @@ readNetworkOptions(const ParsedOptions &options) {
   auto weights = readName<WeightFormat>(options, "--dtype",
                                         {{"bf16", WeightFormat::Bf16},
                                          {"fp8", WeightFormat::Fp8},
-                                         {"w4", WeightFormat::W4}});
+                                         {"w4", WeightFormat::W4},
+                                         {"mxfp4", WeightFormat::Mxfp4}});
   if (!weights)
     return weights.takeError();
   network.weights = *weights;
@@ -47,6 +48,12 @@ readNetworkOptions(const ParsedOptions &options) {
   if (!cache)
     return cache.takeError();
   network.cache = *cache;
+  auto sums = readName<RankSums>(
+      options, "--allreduce",
+      {{"kiln", RankSums::AllReduce}, {"nccl", RankSums::Nccl}});
+  if (!sums)
+    return sums.takeError();
+  network.sums = *sums;
   for (const auto &[name, field] :
        {std::pair("--tp", &NetworkOptions::ranks),
         std::pair("--max-tokens", &NetworkOptions::maxTokens),

@@ -11,9 +11,11 @@ inline constexpr OptionSpec kModelOptions[] = {
      "a config.json of transformers, or its folder: compile what an engine "
      "that serves the model prepares"},
     {"--tp", "N", "of --model: ranks of tensor parallelism; default 1"},
-    {"--dtype", "bf16|fp8|w4",
-     "of --model: weights as they are, W8A8 with a scale for each row, or "
-     "W4A16 with scales for 128 k; default bf16"},
+    {"--allreduce", "kiln|nccl",
+     "of --model: what sums over the ranks; default kiln"},
+    {"--dtype", "bf16|fp8|w4|mxfp4",
+     "of --model: weights as they are, W8A8 with a scale for each row, W4A16 "
+     "with scales for 128 k, or MXFP4; default bf16"},
     {"--kv-cache", "bf16|e4m3", "of --model: type of the cache; default bf16"},
     {"--max-tokens", "N", "of --model: tokens of a step; default 8192"},
     {"--max-batch", "N", "of --model: sequences of a step; default 256"},

@@ -54,6 +54,19 @@ starts)
   start_often kiln ;;
 starts-nccl)
   start_often nccl --allreduce nccl ;;
+warmed)
+  # Nothing is left to compile, whichever way the ranks sum.
+  for by in kiln nccl; do
+    "$(dirname "$program")/kiln" warmup --model checkpoint --tp 2 \
+      --allreduce $by --device h200-sxm --max-tokens 64 --max-batch 4 \
+      >out.txt 2>err.txt &&
+      echo '{"do": "setup", "kind": "decode", "batch": 4, "context": 9,' \
+        '"steps": 8}' |
+      KILN_NVRTC=/no/library "$program" lockstep --model checkpoint \
+        --mode predict --tp 2 --devices 0,0 --nccl "$nccl" --allreduce $by \
+        --batch 4 --context 256 --tokens 64 --cache-tokens 1024 2>>err.txt ||
+      { cat out.txt err.txt && exit 1; }
+  done ;;
 unshared)
   KILN_FAKE_NO_IPC=1
   export KILN_FAKE_NO_IPC

@@ -37,6 +37,15 @@ inline const char *const kMixtral = R"({
   "max_position_embeddings": 32768, "rms_norm_eps": 1e-05,
   "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": null})";
 
+inline const char *const kGptOss = R"({
+  "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss",
+  "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": 24,
+  "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64,
+  "vocab_size": 201088, "max_position_embeddings": 131072,
+  "rms_norm_eps": 1e-05, "num_local_experts": 32, "num_experts_per_tok": 4,
+  "swiglu_limit": 7.0, "attention_bias": true, "sliding_window": 128,
+  "quantization_config": {"quant_method": "mxfp4"}})";
+
 /// \p config with \p key set to \p value, which is JSON; empty: without it.
 inline std::string changed(const char *config, const char *key,
                            const char *value) {

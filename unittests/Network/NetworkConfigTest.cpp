@@ -65,8 +65,7 @@ TEST_CASE("what would change the problems is refused by its key") {
         std::pair("attn_logit_softcapping", "50"),
         std::pair("mlp_bias", "true"),
         std::pair("hidden_act", "\"gelu\""),
-        std::pair("attention_bias", "true"),
-        std::pair("sliding_window", "4096"),
+        std::pair("sliding_window", "-1"),
         std::pair("layer_types", "[\"sliding_attention\"]"),
         std::pair("hidden_size", "0"),
         std::pair("hidden_size", "1e3"),
@@ -107,19 +106,58 @@ TEST_CASE("experts have two keys, and bounds") {
       refusalOf(changed(kQwen3Moe, "num_experts_per_tok", "33")).empty());
 }
 
-TEST_CASE("windows that no layer uses are no fault") {
-  CHECK(refusalOf(changed(kLlama8B, "sliding_window", "8192")).empty());
+TEST_CASE("each window of a layer is told once") {
+  using Windows = std::vector<int64_t>;
+  const auto windowsOf = [](const std::string &json) {
+    return parse(json).windows;
+  };
+  CHECK(windowsOf(kLlama8B) == Windows{0});
+  CHECK(windowsOf(changed(kLlama8B, "sliding_window", "8192")) == Windows{0});
+  CHECK(windowsOf(changed(kLlama8B, "sliding_window", "100")) == Windows{100});
+  CHECK(windowsOf(kGptOss) == Windows{128, 0});
+  const std::string full = changed(kGptOss, "num_hidden_layers", "2");
+  CHECK(windowsOf(changed(full.c_str(), "layer_types",
+                          R"(["full_attention", "full_attention"])")) ==
+        Windows{0});
+  CHECK_FALSE(
+      refusalOf(changed(full.c_str(), "layer_types", R"(["full_attention"])"))
+          .empty());
+  CHECK_FALSE(
+      refusalOf(changed(full.c_str(), "layer_types", R"(["a", "b"])")).empty());
   // For Mistral an absent key means 4096, and null means no window.
   std::string mistral = changed(kLlama8B, "model_type", "\"mistral\"");
   mistral = changed(mistral.c_str(), "architectures", "");
-  CHECK_FALSE(refusalOf(mistral).empty());
-  CHECK(refusalOf(changed(mistral.c_str(), "sliding_window", "null")).empty());
-  CHECK(refusalOf(changed(mistral.c_str(), "max_position_embeddings", "4096"))
-            .empty());
-  const std::string qwen =
-      changed(changed(kQwen3Moe, "sliding_window", "100").c_str(),
-              "use_sliding_window", "true");
-  CHECK(refusalOf(qwen).empty()); // max_window_layers is all of them
+  CHECK(windowsOf(mistral) == Windows{4096});
+  CHECK(windowsOf(changed(mistral.c_str(), "sliding_window", "null")) ==
+        Windows{0});
+  CHECK(windowsOf(changed(mistral.c_str(), "max_position_embeddings",
+                          "4096")) == Windows{0});
+  std::string qwen = changed(kQwen3Moe, "sliding_window", "100");
+  CHECK(windowsOf(qwen) == Windows{0});
+  qwen = changed(qwen.c_str(), "use_sliding_window", "true");
+  CHECK(windowsOf(qwen) == Windows{100});
+  // Qwen3 without experts has it from max_window_layers on.
+  qwen = changed(qwen.c_str(), "model_type", "\"qwen3\"");
+  qwen = changed(qwen.c_str(), "architectures", "");
+  CHECK(windowsOf(qwen) == Windows{0});
+  CHECK(windowsOf(changed(qwen.c_str(), "max_window_layers", "20")) ==
+        Windows{0, 100});
+}
+
+TEST_CASE("biases, sinks and stored experts follow from the class") {
+  const NetworkConfig gptOss = parse(kGptOss);
+  CHECK(gptOss.qkvBias);
+  CHECK(gptOss.outputBias);
+  CHECK(gptOss.hasSinks);
+  CHECK(gptOss.experts.hasBias);
+  CHECK(gptOss.experts.isMxfp4);
+  CHECK_FALSE(gptOss.hasDenseLayers);
   CHECK_FALSE(
-      refusalOf(changed(qwen.c_str(), "max_window_layers", "20")).empty());
+      parse(changed(kGptOss, "quantization_config", "")).experts.isMxfp4);
+  CHECK_FALSE(refusalOf(changed(kGptOss, "quantization_config", "{}")).empty());
+  CHECK_FALSE(refusalOf(changed(kGptOss, "swiglu_limit", "8")).empty());
+  const NetworkConfig llama =
+      parse(changed(kLlama8B, "attention_bias", "true"));
+  CHECK(llama.qkvBias);
+  CHECK(llama.outputBias);
 }

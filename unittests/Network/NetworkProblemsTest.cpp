@@ -32,24 +32,33 @@ linesOf(const char *json, const NetworkOptions &options) {
   return lines;
 }
 
+static void checkExist(const std::vector<NetworkProblem> &list,
+                       const Registry &registry) {
+  for (const NetworkProblem &problem : list) {
+    CAPTURE(problem.line.text());
+    auto spec = problem.line.read(registry);
+    if (!spec)
+      FAIL_CHECK(summarize(spec.takeError()).message);
+    else if (auto parts = partsOf(*spec); !parts)
+      FAIL_CHECK(summarize(parts.takeError()).message);
+    else
+      CHECK(parts->size() == 1);
+  }
+}
+
 TEST_CASE("every problem of every format exists") {
   const Registry registry = makeBuiltinRegistry();
   for (const char *json : {kLlama8B, kLlama70B, kQwen3Moe, kMixtral})
-    for (WeightFormat weights :
-         {WeightFormat::Bf16, WeightFormat::Fp8, WeightFormat::W4})
+    for (WeightFormat weights : {WeightFormat::Bf16, WeightFormat::Fp8,
+                                 WeightFormat::W4, WeightFormat::Mxfp4})
       for (CacheFormat cache : {CacheFormat::Bf16, CacheFormat::E4m3})
         for (int64_t ranks : {1, 2, 4})
-          for (const NetworkProblem &problem :
-               listOf(json, {weights, cache, ranks})) {
-            CAPTURE(problem.line.text());
-            auto spec = problem.line.read(registry);
-            if (!spec)
-              FAIL_CHECK(summarize(spec.takeError()).message);
-            else if (auto parts = partsOf(*spec); !parts)
-              FAIL_CHECK(summarize(parts.takeError()).message);
-            else
-              CHECK(parts->size() == 1);
-          }
+          for (RankSums sums : {RankSums::AllReduce, RankSums::Nccl})
+            checkExist(listOf(json, {weights, cache, ranks, sums}), registry);
+  const std::string bf16 = changed(kGptOss, "quantization_config", "");
+  for (const char *json : {kGptOss, bf16.c_str()})
+    for (CacheFormat cache : {CacheFormat::Bf16, CacheFormat::E4m3})
+      checkExist(listOf(json, {.cache = cache}), registry);
 }
 
 TEST_CASE("a dense model has a product of each projection") {
@@ -84,7 +93,7 @@ TEST_CASE("with fp8 rows are quantised ahead of each product") {
 }
 
 TEST_CASE("ranks have their share, and add the residual in the norm") {
-  auto lines = linesOf(kLlama70B, {.ranks = 8});
+  auto lines = linesOf(kLlama70B, {.ranks = 8, .sums = RankSums::Nccl});
   CHECK(lines["qkv"] ==
         "gemm m=8192 n=1280 k=8192 dtype=bf16 layout=NT; m=1..8192");
   CHECK(lines["output"] ==
@@ -94,8 +103,41 @@ TEST_CASE("ranks have their share, and add the residual in the norm") {
   CHECK(lines["norm with residual"].find(" residual=1") != std::string::npos);
   CHECK(lines.count("norm") == 1);
   // More ranks than heads of K and V share them.
-  CHECK(linesOf(kLlama70B, {.ranks = 16})["qkv"].find(" n=768 ") !=
+  CHECK(linesOf(kLlama70B, {.ranks = 16, .sums = RankSums::Nccl})["qkv"].find(
+            " n=768 ") != std::string::npos);
+}
+
+TEST_CASE("ranks add up by one launch with the residual and the norm") {
+  auto lines = linesOf(kLlama70B, {.ranks = 8});
+  CHECK(lines["sum over the ranks"] ==
+        "allreduce rows=8192 cols=8192 ranks=8 dtype=bf16 norm=1 residual=1 "
+        "eps=1e-05; rows=1..8192");
+  // A row of 128256 logits is 64 rows of 2004.
+  CHECK(lines["logits of the ranks"] ==
+        "allreduce rows=16384 cols=2004 ranks=8 dtype=fp32; rows=64..16384");
+  CHECK(lines["head"].find(" n=16032 ") != std::string::npos);
+  CHECK(lines["head"].find(" ldd=128256") != std::string::npos);
+  CHECK(lines.count("norm") == 1);
+  CHECK(lines.count("norm with residual") == 0);
+  lines = linesOf(kLlama70B, {.weights = WeightFormat::Fp8, .ranks = 2});
+  CHECK(lines["quantised sum over the ranks"] ==
+        "rowquant rows=8192 cols=8192 dtype=bf16; rows=1..8192");
+}
+
+TEST_CASE("gpt-oss has sinks, windows, biases and experts in MXFP4") {
+  auto lines = linesOf(kGptOss, {.maxTokens = 512});
+  CHECK(lines["attention of decodes in a window"].find(
+            " mask=window left=127 right=0 ") != std::string::npos);
+  CHECK(lines["attention of decodes"].find(" sinks=1") != std::string::npos);
+  CHECK(lines["attention of prefills"].find(" mask=causal ") !=
         std::string::npos);
+  CHECK(lines["qkv"].find(" pointwise=bias") != std::string::npos);
+  CHECK(lines["output"].find(" beta=1 pointwise=bias") != std::string::npos);
+  CHECK(lines["routing"].find(" logit_bias=1") != std::string::npos);
+  CHECK(lines["down of experts"].find(" b=e2m1 ") != std::string::npos);
+  CHECK(lines["gate and up of experts"].find(
+            " pointwise=bias,swiglu_clamped") != std::string::npos);
+  CHECK(lines["qkv"].find(" b=e2m1 ") == std::string::npos);
 }
 
 TEST_CASE("ranks that do not divide the vocabulary have the whole head") {
@@ -158,7 +200,9 @@ TEST_CASE("options out of bounds are refused with their value") {
   };
   CHECK(refusalOf({.ranks = 3}) == "3 ranks do not divide 32 heads");
   CHECK(refusalOf({.ranks = 0}) == "the number of ranks is 0, expected 1 to "
-                                   "1024");
+                                   "8");
+  CHECK(refusalOf({.ranks = 2048, .sums = RankSums::Nccl}) ==
+        "the number of ranks is 2048, expected 1 to 1024");
   CHECK(refusalOf({.maxTokens = -5}).find("the largest step is -5") == 0);
   CHECK(refusalOf({.maxBatch = 0}).find("the largest batch is 0") == 0);
   CHECK(
@@ -166,4 +210,10 @@ TEST_CASE("options out of bounds are refused with their value") {
       0);
   CHECK(refusalOf({.pageTokens = 0}).find("the size of a page is 0") == 0);
   CHECK(refusalOf({.maxTokens = 1, .maxBatch = 64}).empty());
+  config = NetworkConfig::parse(kGptOss, "config.json");
+  REQUIRE(static_cast<bool>(config));
+  CHECK(refusalOf({.ranks = 2}) == "ranks divide neither sinks nor biases of "
+                                   "the output projection");
+  CHECK(refusalOf({.weights = WeightFormat::Fp8}) ==
+        "the experts of gpt-oss are bf16 or mxfp4");
 }

@@ -294,7 +294,12 @@ TEST_CASE("the list of a model ends where its reader says") {
   options.ranks = 0;
   options.format = 7;
   CHECK(kiln_model_problems(json, &options, take, &seen) == KILN_UNSUPPORTED);
-  options.format = KILN_MODEL_W4;
+  options.format = KILN_MODEL_MXFP4;
+  options.flags = 2;
+  CHECK(kiln_model_problems(json, &options, take, &seen) == KILN_UNSUPPORTED);
+  options.flags = KILN_MODEL_NCCL;
+  seen = {{}, 3};
+  CHECK(kiln_model_problems(json, &options, take, &seen) == KILN_CANCELLED);
   options.cache_type = KILN_FP32;
   CHECK(kiln_model_problems(json, &options, take, &seen) == KILN_UNSUPPORTED);
 }

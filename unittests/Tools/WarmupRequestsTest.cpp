@@ -82,7 +82,7 @@ TEST_CASE("warm-up of a model counts first, then compiles each kernel once") {
 TEST_CASE("formats, caches, ranks and several devices in one call") {
   Tool tool;
   const std::string config = tool.suite(kConfig, "config.json");
-  for (const char *format : {"fp8", "w4"}) {
+  for (const char *format : {"fp8", "w4", "mxfp4"}) {
     CAPTURE(format);
     const ToolResult result =
         tool.run(std::vector<std::string>{
@@ -133,6 +133,7 @@ TEST_CASE("input that makes no sense is refused in one line") {
         std::string("warmup --device h200-sxm --history /nonexistent"),
         "warmup --device h200-sxm --history " + config, model + "--dtype fp4",
         model + "--kv-cache int8", model + "--tp 3", model + "--tp 0",
+        model + "--allreduce mpi", model + "--tp 16",
         model + "--max-positions 9999", model + "--range m=1..8",
         model + "--pool", model + "--top 2", model + kSmallProblem,
         "warmup --device h200-sxm --tp 2 " + kSmallProblem,
