@@ -2,7 +2,6 @@
 #include "Network/NetworkProblems.h"
 
 #include "Support/Error.h"
-#include "kiln/allreduce.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -54,7 +53,7 @@ private:
     return hasRanks() && options.sums == RankSums::Nccl;
   }
   bool addsInSum() const {
-    return hasRanks() && options.sums == RankSums::AllReduce;
+    return hasRanks() && options.sums == RankSums::Kiln;
   }
   /// In gpt-oss, which alone has such biases, only experts are quantised.
   WeightFormat formatOfLayers() const {
@@ -370,9 +369,8 @@ static llvm::Error checkOptions(const NetworkConfig &config,
                                 const NetworkOptions &options) {
   constexpr int64_t kMostNcclRanks = 1024, kMostTokens = 1 << 20;
   const bool isNccl = options.sums == RankSums::Nccl;
-  if (auto error =
-          requireWithin("the number of ranks", options.ranks, 1,
-                        isNccl ? kMostNcclRanks : KILN_ALLREDUCE_MOST_RANKS))
+  if (auto error = requireWithin("the number of ranks", options.ranks, 1,
+                                 isNccl ? kMostNcclRanks : kMostSummedRanks))
     return error;
   if (auto error =
           requireWithin("the largest step", options.maxTokens, 1, kMostTokens))

@@ -47,7 +47,10 @@ enum class WeightFormat {
 };
 
 /// The library that adds up partial results over the ranks.
-enum class RankSums { AllReduce, Nccl };
+enum class RankSums { Kiln, Nccl };
+
+/// The most ranks with sums of Kiln.
+inline constexpr int64_t kMostSummedRanks = 8;
 
 enum class CacheFormat { Bf16, E4m3 };
 
@@ -55,7 +58,7 @@ struct NetworkOptions {
   WeightFormat weights = WeightFormat::Bf16;
   CacheFormat cache = CacheFormat::Bf16;
   int64_t ranks = 1; ///< of tensor parallelism
-  RankSums sums = RankSums::AllReduce;
+  RankSums sums = RankSums::Kiln;
   int64_t maxTokens = 8192; ///< of a step
   int64_t maxBatch = 256;   ///< sequences of a step
   int64_t maxPositions = 0; ///< of a sequence; 0: the model's, at most 8192

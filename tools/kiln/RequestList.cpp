@@ -49,8 +49,7 @@ readNetworkOptions(const ParsedOptions &options) {
     return cache.takeError();
   network.cache = *cache;
   auto sums = readName<RankSums>(
-      options, "--allreduce",
-      {{"kiln", RankSums::AllReduce}, {"nccl", RankSums::Nccl}});
+      options, "--sums", {{"kiln", RankSums::Kiln}, {"nccl", RankSums::Nccl}});
   if (!sums)
     return sums.takeError();
   network.sums = *sums;

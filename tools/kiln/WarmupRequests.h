@@ -11,8 +11,8 @@ inline constexpr OptionSpec kModelOptions[] = {
      "a config.json of transformers, or its folder: compile what an engine "
      "that serves the model prepares"},
     {"--tp", "N", "of --model: ranks of tensor parallelism; default 1"},
-    {"--allreduce", "kiln|nccl",
-     "of --model: what sums over the ranks; default kiln"},
+    {"--sums", "kiln|nccl",
+     "of --model: the library that sums over ranks; default kiln"},
     {"--dtype", "bf16|fp8|w4|mxfp4",
      "of --model: weights as they are, W8A8 with a scale for each row, W4A16 "
      "with scales for 128 k, or MXFP4; default bf16"},

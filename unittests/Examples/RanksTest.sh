@@ -58,7 +58,7 @@ warmed)
   # Nothing is left to compile, whichever way the ranks sum.
   for by in kiln nccl; do
     "$(dirname "$program")/kiln" warmup --model checkpoint --tp 2 \
-      --allreduce $by --device h200-sxm --max-tokens 64 --max-batch 4 \
+      --sums $by --device h200-sxm --max-tokens 64 --max-batch 4 \
       >out.txt 2>err.txt &&
       echo '{"do": "setup", "kind": "decode", "batch": 4, "context": 9,' \
         '"steps": 8}' |

@@ -220,14 +220,18 @@ class ServeTest(unittest.TestCase):
 
     def test_stream(self):
         with contextlib.closing(self.server.connect()) as connection:
-            connection.request("POST", "/v1/completions", json.dumps(
-                {"prompt": [5] * 200, "max_tokens": 5000, "stream": True,
-                 "ignore_eos": True}), JSON)
-            answer = connection.getresponse()
-            self.assertEqual(answer.headers["Content-Type"],
-                             "text/event-stream")
-            *parts, last, done = events_of(answer)
-            self.assertEqual(done, "[DONE]")
+            # On a loaded host all tokens may be there before the first event.
+            for _ in range(20):
+                connection.request("POST", "/v1/completions", json.dumps(
+                    {"prompt": [5] * 200, "max_tokens": 5000, "stream": True,
+                     "ignore_eos": True}), JSON)
+                answer = connection.getresponse()
+                self.assertEqual(answer.headers["Content-Type"],
+                                 "text/event-stream")
+                *parts, last, done = events_of(answer)
+                self.assertEqual(done, "[DONE]")
+                if parts:
+                    break
             self.assertGreater(len(parts), 0)
             for part in parts:
                 self.assertIsNone(part["choices"][0]["finish_reason"])

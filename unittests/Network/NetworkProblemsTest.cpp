@@ -6,6 +6,7 @@
 #include "Families/Families.h"
 #include "Network/Configs.h"
 #include "Support/Error.h"
+#include "kiln/allreduce.h"
 
 #include <doctest/doctest.h>
 
@@ -13,6 +14,8 @@
 
 using namespace kiln;
 using namespace kiln::testing;
+
+static_assert(kMostSummedRanks == KILN_ALLREDUCE_MOST_RANKS);
 
 static std::vector<NetworkProblem> listOf(const char *json,
                                           const NetworkOptions &options) {
@@ -53,7 +56,7 @@ TEST_CASE("every problem of every format exists") {
                                  WeightFormat::W4, WeightFormat::Mxfp4})
       for (CacheFormat cache : {CacheFormat::Bf16, CacheFormat::E4m3})
         for (int64_t ranks : {1, 2, 4})
-          for (RankSums sums : {RankSums::AllReduce, RankSums::Nccl})
+          for (RankSums sums : {RankSums::Kiln, RankSums::Nccl})
             checkExist(listOf(json, {weights, cache, ranks, sums}), registry);
   const std::string bf16 = changed(kGptOss, "quantization_config", "");
   for (const char *json : {kGptOss, bf16.c_str()})

@@ -133,9 +133,9 @@ TEST_CASE("input that makes no sense is refused in one line") {
         std::string("warmup --device h200-sxm --history /nonexistent"),
         "warmup --device h200-sxm --history " + config, model + "--dtype fp4",
         model + "--kv-cache int8", model + "--tp 3", model + "--tp 0",
-        model + "--allreduce mpi", model + "--tp 16",
-        model + "--max-positions 9999", model + "--range m=1..8",
-        model + "--pool", model + "--top 2", model + kSmallProblem,
+        model + "--sums mpi", model + "--tp 16", model + "--max-positions 9999",
+        model + "--range m=1..8", model + "--pool", model + "--top 2",
+        model + kSmallProblem,
         "warmup --device h200-sxm --tp 2 " + kSmallProblem,
         "warmup --device h200-sxm --dry-run " + kSmallProblem}) {
     CAPTURE(line);
