@@ -50,7 +50,8 @@ typedef struct kiln_model_options {
   kiln_dtype cache_type; ///< KILN_BF16 (default), or KILN_E4M3: one scale each
   /// Tensor parallelism: problems are those of one rank. A rank has its share
   /// of heads, of rows of gate, up and the head, and of columns of o and down.
-  /// Ranks beyond the heads of K and V share them. 0: 1.
+  /// Ranks beyond the heads of K and V share them. More than 8 ranks need
+  /// KILN_MODEL_NCCL. 0: 1.
   int64_t ranks;
   int64_t max_tokens;    ///< of a step; 0: 8192
   int64_t max_batch;     ///< sequences of a step; 0: 256

@@ -8,7 +8,6 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 namespace kiln {
@@ -135,16 +134,18 @@ static void readGptOss(ConfigKeys &keys, NetworkExperts &experts) {
 
 static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
   NetworkExperts &experts = config.experts;
-  auto readPerToken = [&](std::optional<int64_t> otherwise) {
-    experts.perToken =
-        keys.integer("num_experts_per_tok", 1,
-                     std::min(experts.count, kMostPerToken), otherwise);
+  // Files have either key; transformers 5 writes num_local_experts.
+  auto readCount = [&](int64_t count, int64_t perToken) {
+    experts.count = keys.integer(keys.find("num_experts") ? "num_experts"
+                                                          : "num_local_experts",
+                                 1, kMostExperts, count);
+    experts.perToken = keys.integer("num_experts_per_tok", 1,
+                                    std::min(experts.count, kMostPerToken),
+                                    std::min(experts.count, perToken));
   };
   const bool isGptOss = config.kind == NetworkKind::GptOss;
   if (isGptOss || config.kind == NetworkKind::Mixtral) {
-    experts.count =
-        keys.integer("num_local_experts", 1, kMostExperts, isGptOss ? 128 : 8);
-    readPerToken(isGptOss ? 4 : 2);
+    readCount(isGptOss ? 128 : 8, isGptOss ? 4 : 2);
     experts.intermediateSize =
         keys.integer("intermediate_size", 1, kMostIntermediate);
     config.hasDenseLayers = false;
@@ -156,14 +157,10 @@ static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
       keys.integer("intermediate_size", 1, kMostIntermediate);
   if (config.kind != NetworkKind::Qwen3Moe)
     return;
-  // transformers 5 writes num_local_experts.
-  experts.count = keys.integer(keys.find("num_experts") ? "num_experts"
-                                                        : "num_local_experts",
-                               1, kMostExperts);
-  readPerToken(std::nullopt);
+  readCount(128, 8);
   experts.normalizes = keys.boolean("norm_topk_prob", false);
   experts.intermediateSize =
-      keys.integer("moe_intermediate_size", 1, kMostIntermediate);
+      keys.integer("moe_intermediate_size", 1, kMostIntermediate, 768);
   // A layer is dense if it is listed, or if its number does not divide
   // (configuration_qwen3_moe.py).
   const llvm::json::Array *dense = keys.array("mlp_only_layers");

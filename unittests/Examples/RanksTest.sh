@@ -57,6 +57,7 @@ starts-nccl)
 warmed)
   # Nothing is left to compile, whichever way the ranks sum.
   for by in kiln nccl; do
+    rm -rf "$KILN_CACHE_DIR"
     "$(dirname "$program")/kiln" warmup --model checkpoint --tp 2 \
       --sums $by --device h200-sxm --max-tokens 64 --max-batch 4 \
       >out.txt 2>err.txt &&

@@ -99,7 +99,13 @@ TEST_CASE("what would change the problems is refused by its key") {
 
 TEST_CASE("experts have two keys, and bounds") {
   const std::string plain = changed(kQwen3Moe, "num_experts", "");
-  CHECK_FALSE(refusalOf(plain).empty());
+  CHECK(parse(plain).experts.count == 128);
+  CHECK(parse(changed(changed(kMixtral, "num_local_experts", "").c_str(),
+                      "num_experts", "4"))
+            .experts.count == 4);
+  std::string few = changed(kGptOss, "num_local_experts", "2");
+  few = changed(few.c_str(), "num_experts_per_tok", "");
+  CHECK(parse(few).experts.perToken == 2);
   const std::string local = changed(plain.c_str(), "num_local_experts", "64");
   CHECK(refusalOf(local).empty());
   CHECK_FALSE(
