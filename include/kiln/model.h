@@ -72,8 +72,10 @@ typedef int32_t (*kiln_model_problem_fn)(void *user, const char *name,
 /// for it, give the problems to a kiln_prepare with KILN_PREPARE_COMPILE_ONLY;
 /// `kiln warmup --model` does that. An engine with the same problems then finds
 /// all of them: examples/llama is one. Waits for nothing; needs no engine,
-/// driver or GPU. Errors: KILN_INVALID_ARGUMENT (the message names the key),
-/// KILN_UNSUPPORTED, KILN_CANCELLED if \p take ended it.
+/// driver or GPU. Errors: KILN_INVALID_ARGUMENT (the message names the key or
+/// the option); KILN_UNSUPPORTED, also for several ranks of a model with sinks
+/// or with a bias on o, and for gpt_oss in KILN_MODEL_FP8 or KILN_MODEL_W4;
+/// KILN_CANCELLED if \p take ended it.
 KILN_API kiln_status kiln_model_problems(const char *config_json,
                                          const kiln_model_options *options,
                                          kiln_model_problem_fn take,

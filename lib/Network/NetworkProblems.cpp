@@ -369,8 +369,9 @@ static llvm::Error checkOptions(const NetworkConfig &config,
                                 const NetworkOptions &options) {
   constexpr int64_t kMostNcclRanks = 1024, kMostTokens = 1 << 20;
   const bool isNccl = options.sums == RankSums::Nccl;
-  if (auto error = requireWithin("the number of ranks", options.ranks, 1,
-                                 isNccl ? kMostNcclRanks : kMostSummedRanks))
+  if (auto error = requireWithin(
+          isNccl ? "the number of ranks" : "the number of ranks without NCCL",
+          options.ranks, 1, isNccl ? kMostNcclRanks : kMostSummedRanks))
     return error;
   if (auto error =
           requireWithin("the largest step", options.maxTokens, 1, kMostTokens))

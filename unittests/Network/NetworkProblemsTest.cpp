@@ -202,8 +202,8 @@ TEST_CASE("options out of bounds are refused with their value") {
     return list ? "" : summarize(list.takeError()).message;
   };
   CHECK(refusalOf({.ranks = 3}) == "3 ranks do not divide 32 heads");
-  CHECK(refusalOf({.ranks = 0}) == "the number of ranks is 0, expected 1 to "
-                                   "8");
+  CHECK(refusalOf({.ranks = 16}) == "the number of ranks without NCCL is 16, "
+                                    "expected 1 to 8");
   CHECK(refusalOf({.ranks = 2048, .sums = RankSums::Nccl}) ==
         "the number of ranks is 2048, expected 1 to 1024");
   CHECK(refusalOf({.maxTokens = -5}).find("the largest step is -5") == 0);
