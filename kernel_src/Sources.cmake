@@ -125,6 +125,8 @@ set(KILN_KERNEL_SOURCES
   gemm/NaiveGemmConfig.h
   gemm/PackedGemm.cuh
   gemm/PackedGemmConfig.h
+  gemm/PackedGemv.cuh
+  gemm/PackedGemvConfig.h
   gemm/PackedWeight.cuh
   gemm/PartialScales.cuh
   gemm/QuantizeOutput.cuh

@@ -52,6 +52,16 @@ inline unsigned sharedAddress(const void *pointer) {
   return static_cast<unsigned>(address);
 }
 
+/// Waits for \p threads threads, whole warps, at barrier \p id of the block.
+inline void barSync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// Arrives without waiting for the others.
+inline void barArrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 /// Copies kBytes from global to shared memory asynchronously (sm_80): the first
 /// \p sourceBytes of them are read, the rest become zero. Both addresses are
 /// aligned to kBytes. (compute-sanitizer takes each copy for a read of kBytes.)

@@ -83,16 +83,6 @@ inline bool electOne() {
   return elected != 0;
 }
 
-/// Waits for \p threads threads, whole warps, at barrier \p id of the block.
-inline void barSync(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-/// Arrives without waiting for the others.
-inline void barArrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 //===----------------------------------------------------------------------===//
 // Bulk copies
 //===----------------------------------------------------------------------===//

@@ -383,6 +383,54 @@ TEST_CASE("emulated: products on packed weights") {
           {usual, tall}}});
 }
 
+// Few SMs: blocks take several tiles, and warps several steps or none.
+TEST_CASE("emulated: packed weights past a vector that blocks keep") {
+  const std::string one = "packedgemv.w4.wk4.st3.d8.mb1";
+  const std::string text = "layout=NT order_b=k64r16 ";
+  check(
+      {{"gemm",
+        "m=1 n=136 k=640 dtype=bf16 b=int4 scale_b=1x128 " + text,
+        {one, "packedgemv.w4.wk2.st2.d5.mb1", "packedgemv.w4.wk1.st4.d6.mb2",
+         "packedgemv.w8.wk8.st2.d5.mb1", "packedgemv.w2.wk2.st3.d64.mb1"}},
+       {"gemm",
+        "m=1 n=66 k=201 dtype=bf16 b=int4 scale_b=1x32 zero_b=1 "
+        "pointwise=bias,silu " +
+            text,
+        {one, "packedgemv.w3.wk3.st3.d2.mb1"}},
+       {"gemm",
+        "m=1 n=70 k=416 dtype=fp16 b=int4 scale_b=1x32 zero_b=1 "
+        "scale_type_b=fp32 pointwise=bias,silu " +
+            text,
+        {"packedgemv.w4.wk4.st3.d4.mb1", "packedgemv.w4.wk1.st3.d4.mb1"}},
+       {"gemm",
+        "m=1 n=100 k=200 dtype=bf16 b=int4 scale_b=row zero_b=1 "
+        "scale_type_b=fp32 beta=1 " +
+            text,
+        {"packedgemv.w4.wk2.st3.d2.mb1"}},
+       {"gemm",
+        "m=1 n=90 k=296 dtype=fp16 b=int4 scale_b=row out=fp32 " + text,
+        {"packedgemv.w4.wk2.st3.d3.mb1"}},
+       {"gemm",
+        "m=1 n=90 k=296 dtype=bf16 b=e2m1 scale_b=1x32 " + text,
+        {one, "packedgemv.w4.wk2.st3.d3.mb1"}},
+       {"gemm",
+        "m=1 n=68 k=328 dtype=bf16 b=int8 scale_b=1x64 scale_type_b=bf16 " +
+            text,
+        {"packedgemv.w4.wk4.st3.d3.mb1"}},
+       {"gemm",
+        "m=1 n=130 k=264 dtype=fp16 b=int8 scale_b=row out=fp32 " + text,
+        {one}},
+       {"gemm",
+        "m=1 n=160 k=200 dtype=bf16 b=e4m3 scale_b=1x128 scale_type_b=fp32 "
+        "pointwise=swiglu " +
+            text,
+        {one, "packedgemv.w8.wk4.st2.d2.mb1"}},
+       {"gemm", "m=1 n=66 k=136 dtype=fp16 b=e4m3 scale_b=row " + text, {one}},
+       {"gemm",
+        "m=1 n=72 k=0 dtype=bf16 b=int4 scale_b=1x64 beta=1 " + text,
+        {one}}});
+}
+
 TEST_CASE("emulated: packed weights past many vectors") {
   const std::string text =
       "dtype=bf16 b=int4 scale_b=1x64 zero_b=1 layout=NT order_b=k64r16";

@@ -1,6 +1,7 @@
 //===- DecodeRates.h - what decoding packed weights takes -----------------===//
 #pragma once
 
+#include "Device/DeviceModel.h"
 #include "gemm/GemmSignature.h"
 
 namespace kiln {
@@ -11,5 +12,16 @@ namespace kiln {
 /// lanes of LOP3 and shifts a clock and SM, 112 of HFMA2. The operations are
 /// those of WeightDecoder.cuh for four registers, as ptxas 13.0 has them.
 double decodeClocks(const GemmSignature &signature);
+
+/// The same for kernels that use the bits of int4 where they lie
+/// (PackedGemv.cuh).
+double bitClocks(const GemmSignature &signature);
+
+/// The rate of mma.sync, which multiplies, a value of the device.
+double DeviceModel::*packedRate(const GemmSignature &signature);
+
+/// Bytes of a packed weight, its own and its part of a scale and a zero point,
+/// in those of an element of A.
+double packedShare(const GemmSignature &signature);
 
 } // namespace kiln

@@ -17,6 +17,7 @@ public:
     addTemplate(makeSm90GemmTemplate());
     addTemplate(makeMmaGemmTemplate());
     addTemplate(makePackedGemmTemplate());
+    addTemplate(makePackedGemvTemplate());
     addTemplate(makeSm90PackedGemmTemplate());
     addTemplate(makeGemvTemplate());
     addTemplate(makeSkinnyGemmTemplate());

@@ -14,6 +14,7 @@ extern const CallReader kGemmCall;
 std::unique_ptr<Template> makeSm90GemmTemplate();
 std::unique_ptr<Template> makeMmaGemmTemplate();
 std::unique_ptr<Template> makePackedGemmTemplate();
+std::unique_ptr<Template> makePackedGemvTemplate();
 std::unique_ptr<Template> makeSm90PackedGemmTemplate();
 std::unique_ptr<Template> makeGemvTemplate();
 std::unique_ptr<Template> makeSkinnyGemmTemplate();

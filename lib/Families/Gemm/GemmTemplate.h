@@ -143,6 +143,12 @@ template <class Config> inline constexpr bool kAlignsRowsOfA = requires {
   Config::kAlignsRowsOfA;
 };
 
+/// Whether only as many blocks of \p Config as run at once are launched, which
+/// take the tiles in turn.
+template <class Config> inline constexpr bool kSharesTiles = requires {
+  Config::kSharesTiles;
+};
+
 /// Binds one config of one problem.
 template <class Config> class GemmBinder final : public Binder {
 public:
@@ -219,7 +225,9 @@ private:
       if (problem.hasGroups())
         return groupBlocks(problem, config.grid().tileM, config.grid().tileN,
                            resident);
-    return gridOf(config).blocks(problem.m, problem.n, problem.batchA);
+    const int64_t tiles =
+        gridOf(config).blocks(problem.m, problem.n, problem.batchA);
+    return kSharesTiles<Config> ? std::min(tiles, resident) : tiles;
   }
 
   PlannedGemm planned;
@@ -415,6 +423,8 @@ private:
   /// Blocks of \p config that run at once.
   int64_t residentBlocks(const GemmSignature &signature, const Config &config,
                          const DeviceModel &device) const {
+    if constexpr (kSharesTiles<Config>)
+      return device.smCount * config.minBlocks();
     if constexpr (std::is_same_v<Kernel, TileKernel>) {
       TileKernel kernel = tileKernel(signature, config, device);
       Occupancy fitting =

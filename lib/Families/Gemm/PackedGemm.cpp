@@ -10,7 +10,6 @@
 #include "Families/Gemm/DecodeRates.h"
 #include "Families/Gemm/GemmTemplate.h"
 #include "Model/MathUtil.h"
-#include "Model/Rates.h"
 #include "gemm/PackedGemmConfig.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -140,11 +139,6 @@ CandidateClass PackedGemm::classOfConfig(const PackedGemmConfig &c) const {
   return {classKey({6, c.vectors, c.rows, c.splitK}), c.splitK};
 }
 
-/// The rate of the unit that multiplies, a value of the device.
-static double DeviceModel::*packedRate(const GemmSignature &signature) {
-  return mmaSyncRateOf(rateTypeOf(signature.in, signature.compute));
-}
-
 std::optional<Rejection> PackedGemm::checkLimits(
     const GemmProblem &problem, const GemmSignature &signature,
     const PackedGemmConfig &config, const DeviceModel &device) const {
@@ -182,14 +176,7 @@ StreamedTile PackedGemm::tileKernel(const GemmSignature &signature,
                 config.sharedBytes(signature)};
   tile.stepK = config.blockK();
   tile.stepsInFlight = config.stages - 1;
-  // Bytes of a weight: its own, and its part of a scale and a zero point.
-  double scale = signature.scaleTypeB == DType::E8M0
-                     ? 1
-                     : double(bytesOf(signature.scaleTypeB));
-  double group = signature.groupB ? signature.groupB : 4096;
-  tile.streamedShare =
-      (bitsOf(signature.typeB()) / 8.0 + (scale + signature.zeroB) / group) /
-      bytesOf(signature.in);
+  tile.streamedShare = packedShare(signature);
   // Clocks of a sub-core for the loop, each load or copy of a warp with its
   // address, each load of fragments, and a sum that is scaled. Fitted with
   // packedClocks() (Sm90Estimate.cpp).

@@ -27,7 +27,9 @@ template <Number N> struct StreamModel {
   const StreamedTile &kernel;
   const DeviceModel &device;
 
-  int64_t blocks = 0, kSteps = 0;            ///< steps of a block along k
+  int64_t blocks = 0;
+  int64_t turns = 1;  ///< tiles of the busiest block
+  int64_t kSteps = 0; ///< steps of a block along k, of all of its tiles
   double streamedBytes = 0, vectorBytes = 0; ///< that a block reads
   double spilledBytes = 0; ///< a block's share of vectors that L2 does not hold
   double otherBytes = 0;   ///< of C, the residual and D, of a block
@@ -51,7 +53,8 @@ template <Number N> struct StreamModel {
               const DeviceModel &device);
 
   int64_t blocksPerSm() const {
-    return std::max<int64_t>(resident.blocksPerSm, 1);
+    return kernel.turnsPerSm > 0 ? kernel.turnsPerSm
+                                 : std::max<int64_t>(resident.blocksPerSm, 1);
   }
   /// Blocks in flight at once.
   int64_t slots() const { return device.smCount * blocksPerSm(); }

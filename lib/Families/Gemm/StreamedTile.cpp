@@ -134,11 +134,20 @@ template <Number N> void StreamModel<N>::computeBlocks() {
   blocks = std::llround(double(ceilDiv(rows, kernel.rows)) * across *
                         double(std::max<int64_t>(problem.batch, 1))) *
            kernel.splitK;
+  resident = occupancy(device, kernel.block);
+  // Tiles of a block, on average.
+  double tiles = 1;
+  if (kernel.turnsPerSm > 0 && blocks > slots()) {
+    turns = ceilDiv(blocks, slots());
+    tiles = double(blocks) / double(slots());
+    blocks = slots();
+  }
   double ownRows = double(std::min<int64_t>(rows, kernel.rows));
   double ownVectors = double(std::min<int64_t>(vectors, kernel.vectors));
   kSteps = ceilDiv(ceilDiv(std::max<int64_t>(problem.k, 1), kernel.stepK),
-                   kernel.splitK);
-  streamedBytes = ownRows * k * bytes * kernel.streamedShare;
+                   kernel.splitK) *
+           turns;
+  streamedBytes = tiles * ownRows * k * bytes * kernel.streamedShare;
   vectorBytes = ownVectors * k * bytes * kernel.vectorShare;
   // A few vectors lie in L2, and all blocks read them there.
   const double allVectors =
@@ -150,12 +159,11 @@ template <Number N> void StreamModel<N>::computeBlocks() {
                  problem.pointwise.contains(PointwiseOp::Residual);
   double share =
       double(problem.outCols()) / double(std::max<int64_t>(problem.n, 1));
-  otherBytes = accesses * share * ownRows * ownVectors * bytesOf(problem.out) /
-               kernel.splitK;
+  otherBytes = tiles * accesses * share * ownRows * ownVectors *
+               bytesOf(problem.out) / kernel.splitK;
   bytesInFlight = std::min(ownRows * kernel.stepK * bytes *
                                kernel.streamedShare * kernel.stepsInFlight,
                            streamedBytes);
-  resident = occupancy(device, kernel.block);
 }
 
 /// The path of a block along k.

@@ -46,6 +46,8 @@ struct StreamedTile {
   bool streamsA = false; ///< A is streamed past the rows of B, else B past A's
   int rows = 0, vectors = 0; ///< of a block
   int splitK = 1;
+  /// Blocks of an SM that take all tiles in turn; 0: each tile has a block.
+  int turnsPerSm = 0;
   BlockResources block;
   int stepK = 1; ///< elements of k that all warps of a block cover in a step
   int stepsInFlight = 1; ///< steps whose loads are in flight at a time

@@ -92,8 +92,10 @@ TEST_CASE("packed weights are served by their templates, and by naive") {
     for (const Candidate &candidate : space.ranked)
       names.insert(candidate.tmpl->name());
     CHECK(names ==
-          (hasWgmma ? std::set<llvm::StringRef>{"naive", "packed", "packed90"}
-                    : std::set<llvm::StringRef>{"naive", "packed"}));
+          (hasWgmma
+               ? std::set<llvm::StringRef>{"naive", "packed", "packed90",
+                                           "packedgemv"}
+               : std::set<llvm::StringRef>{"naive", "packed", "packedgemv"}));
     CHECK(space.ranked[0].tmpl->name() != "naive");
   }
 }

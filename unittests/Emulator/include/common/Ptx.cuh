@@ -138,6 +138,13 @@ inline unsigned atomAddAcqRel(unsigned *pointer, unsigned value) {
   return std::exchange(*pointer, *pointer + value);
 }
 
+inline void barSync(int id, int threads) {
+  kilnMachine->barrier(id, threads, /*waits=*/true);
+}
+inline void barArrive(int id, int threads) {
+  kilnMachine->barrier(id, threads, /*waits=*/false);
+}
+
 //===----------------------------------------------------------------------===//
 // Asynchronous copies
 //===----------------------------------------------------------------------===//

@@ -38,12 +38,6 @@ inline void mbarrierWait(unsigned barrier, unsigned parity) {
   }
 }
 inline bool electOne() { return kilnMachine->thread->lane() == 0; }
-inline void barSync(int id, int threads) {
-  kilnMachine->barrier(id, threads, /*waits=*/true);
-}
-inline void barArrive(int id, int threads) {
-  kilnMachine->barrier(id, threads, /*waits=*/false);
-}
 
 namespace detail {
 template <class... Coordinates>
