@@ -21,15 +21,14 @@
 // the codes, for which the sums of these rows make up. A vector of bf16 is
 // moved to the upper end of the exponents to make up for 2^-133: for each step
 // of k by a power of two, which is exact. A zero point z takes z times the sum
-// of the vector's part, which is computed once in each block.
+// of the vector's part, which is computed once in each block. Infinities would
+// subtract each other there, so steps of the vector that have one, or a NaN,
+// are multiplied by decoded weights.
 //
 // Others are decoded as by PackedGemm.cuh.
 //
 // The scale of a quantisation group is applied to its sums. A scale of whole
 // rows is applied at the end.
-//
-// Infinite elements of A make NaN with int4: a code and a zero point subtract
-// two infinities.
 //
 // Padding: codes beyond n make rows that are never stored; codes beyond k are
 // multiplied by zeros. So they may be any finite number, as all are.
@@ -72,7 +71,6 @@ template <GemmSignature kSignature, PackedGemvConfig kConfig> class PackedGemv {
   static constexpr bool kBf16 = kSignature.in == DType::BF16;
   /// Codes are used where they lie.
   static constexpr bool kUsesBits = kWeight == DType::INT4;
-  static constexpr bool kMovesVector = kUsesBits && kBf16;
 
   // A slot of the ring: weights, scales, zero points.
   static constexpr int kSlotBytes = kConfig.stepBytes(kSignature);
@@ -208,8 +206,7 @@ private:
       for (int half = 0; half < 2; ++half)
         if (params.k - k - half * 8 == 1)
           pairs[half] = ptx::ldGlobalOrZero16(elementOf(k + half * 8), true);
-      factors[i] = 1;
-      if constexpr (kMovesVector)
+      if constexpr (kUsesBits)
         factors[i] = moveUp(pairs);
       ptx::stShared64(columnAt(step, lane() / 4), pairs[0], pairs[1]);
     }
@@ -241,18 +238,26 @@ private:
     return parts + (step * kParts + part) * 8;
   }
 
-  /// Multiplies the elements of all lanes by a power of two that brings the
-  /// greatest exponent to the uppermost. Returns the factor of sums of products
-  /// with codes, without kSumFactor.
+  /// The factor of steps with an infinity or a NaN.
+  static constexpr float kOdd = 0;
+
+  /// Multiplies the elements of a step, of bf16, by a power of two that brings
+  /// the greatest exponent to the uppermost. Returns the factor of sums of
+  /// products with codes, without kSumFactor; or kOdd.
   static float moveUp(unsigned (&pairs)[2]) {
-    constexpr unsigned kExponent = 0x7f80u, kMinusZero = 0x80008000u;
-    constexpr int kTop = 254, kBias = 127;
+    constexpr unsigned kExponent = kBf16 ? 0x7f80u : 0x7c00u;
     unsigned greatest = 0;
 #pragma unroll
     for (unsigned pair : pairs)
       greatest = max(greatest, max(pair & kExponent, pair >> 16 & kExponent));
     greatest = greatestOfWarp(greatest);
-    const int shift = kTop - static_cast<int>(greatest >> 7); // -1 to 254
+    if (greatest == kExponent)
+      return kOdd;
+    if constexpr (!kBf16)
+      return 1;
+    constexpr unsigned kMinusZero = 0x80008000u;
+    constexpr int kTop = 254, kBias = 127;
+    const int shift = kTop - static_cast<int>(greatest >> 7);
     // No bf16 holds the largest powers; two factors do.
     const int part = shift / 2;
     const unsigned first = static_cast<unsigned>(kBias + part) << 7;
@@ -549,7 +554,7 @@ private:
         fragmentOf(fragment, weights[product / 4], product % 4 + 1);
         multiplyAdd(products[1], fragment, pairs.z, pairs.w);
       }
-      addPart(products, from, step, part, ofRows, sums);
+      addPart(products, weights, from, step, part, ofRows, sums);
     }
   }
 
@@ -583,8 +588,9 @@ private:
   }
 
   /// Adds the sums of a part of k, times its scales.
-  void addPart(const float (&products)[2][4], unsigned from, int step, int part,
-               const RowFactors &ofRows, Sums &sums) const {
+  void addPart(const float (&products)[2][4],
+               const uint4 (&weights)[kBlocks][kLoads], unsigned from, int step,
+               int part, const RowFactors &ofRows, Sums &sums) const {
     float scales[2] = {1, 1};
     unsigned zeros = ofRows.zeros;
     if constexpr (kHasGroups) {
@@ -601,16 +607,44 @@ private:
       const uint2 words = ptx::ldShared64(partAt(step, part));
       const float sum = __uint_as_float(words.x);
       const float factor = __uint_as_float(words.y);
-      const float zero0 = kHasZeros ? -static_cast<float>(zeros & 0xffu) : 1;
-      const float zero1 = kHasZeros ? -static_cast<float>(zeros >> 8) : 1;
-      values[0] = fmaf(zero0, sum, values[0]);
-      // The other row's codes are 16 times as large.
-      values[1] = fmaf(zero1, sum, values[1] * 0.0625f);
-      scales[0] *= factor;
-      scales[1] *= factor;
+      if (factor == kOdd) {
+        multiplyDecoded(values, weights, step, part,
+                        kHasZeros ? zeros : 0x808u);
+        scales[0] *= 1 / kSumFactor;
+        scales[1] *= 1 / kSumFactor;
+      } else {
+        const float zero0 = kHasZeros ? -static_cast<float>(zeros & 0xffu) : 1;
+        const float zero1 = kHasZeros ? -static_cast<float>(zeros >> 8) : 1;
+        values[0] = fmaf(zero0, sum, values[0]);
+        // The other row's codes are 16 times as large.
+        values[1] = fmaf(zero1, sum, values[1] * 0.0625f);
+        scales[0] *= factor;
+        scales[1] *= factor;
+      }
     }
     sums[0] = fmaf(values[0], scales[0], sums[0]);
     sums[1] = fmaf(values[1], scales[1], sums[1]);
+  }
+
+  /// The sums of a part, of weights less their \p zeros.
+  void multiplyDecoded(float (&values)[2],
+                       const uint4 (&weights)[kBlocks][kLoads], int step,
+                       int part, unsigned zeros) const {
+    using Decoder = WeightDecoder<kWeight, kSignature.in>;
+    const unsigned addends[2] = {Decoder::addendOf(zeros & 0xffu),
+                                 Decoder::addendOf(zeros >> 8)};
+    float products[4] = {};
+#pragma unroll
+    for (int i = 0; i < kPartSteps; ++i) {
+      const int product = part * kPartSteps + i;
+      const uint2 pairs = ptx::ldShared64(columnAt(step, product));
+      const unsigned words[1] = {wordOf(weights[product / 4][0], product % 4)};
+      unsigned fragment[4];
+      Decoder::decode(fragment, words, addends);
+      multiplyAdd(products, fragment, pairs.x, pairs.y);
+    }
+    values[0] = products[0];
+    values[1] = products[2];
   }
 
   static void readScales(float (&scales)[2], unsigned from) {

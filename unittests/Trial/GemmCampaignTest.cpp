@@ -3,6 +3,7 @@
 #include "Families/Families.h"
 #include "Trial/Campaign.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -25,7 +26,7 @@ public:
     bool takesBytes = tmpl == "sm90" || tmpl == "mma" || tmpl == "naive";
     return draws.tripleIfAny(family, tmpl, device, evenly, [&] {
       if (tmpl.starts_with("packed") || (tmpl == "naive" && draws.chance(30)))
-        return packedText();
+        return packedText(tmpl == "packedgemv" ? 1 : 200);
       if (takesBytes && draws.chance(50))
         return byteText(extent());
       if (streams && draws.chance(40))
@@ -120,8 +121,9 @@ private:
   }
 
   /// Packed weights of all types, groups and scales; m as of decoding mostly.
-  std::string packedText() {
-    const int64_t m = 1 + draws.below(draws.chance(70) ? 20 : 200);
+  std::string packedText(int64_t most) {
+    const int64_t m =
+        1 + draws.below(std::min<int64_t>(most, draws.chance(70) ? 20 : most));
     const int64_t n = extent(), k = 1 + draws.below(4 * largest);
     const std::string type = draws.pick({"bf16", "fp16"});
     const std::string b = draws.pick({"int4", "int4", "int8", "e4m3", "e2m1"});

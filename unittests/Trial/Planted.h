@@ -73,6 +73,10 @@ inline std::vector<PlantedProblem> plantedProducts() {
       {"gemm", "m=20 n=256 k=64 dtype=bf16 layout=NT out=e4m3 scale_d=1x128"},
       {"gemm", "m=5 n=70 k=416 dtype=fp16 b=int4 scale_b=1x32 zero_b=1 "
                "layout=NT order_b=k64r16"},
+      {"gemm", "m=1 n=70 k=300 dtype=bf16 b=int4 scale_b=1x64 layout=NT "
+               "order_b=k64r16"},
+      {"gemm", "m=1 n=40 k=416 dtype=fp16 b=int4 scale_b=1x128 zero_b=1 "
+               "layout=NT order_b=k64r16"},
       {"gemm", "m=60 n=72 k=64 batch=3 dtype=bf16 layout=NT groups=ends"},
   };
 }
