@@ -18,20 +18,22 @@ bool ConfigKeys::isNull(llvm::StringRef key) const {
   return value && value->kind() == llvm::json::Value::Null;
 }
 
+std::string ConfigKeys::shown(llvm::StringRef key) const {
+  constexpr size_t kMostShown = 100;
+  const llvm::json::Value *value = find(key);
+  if (!value)
+    return "missing";
+  std::string shown;
+  llvm::raw_string_ostream(shown) << *value;
+  if (shown.size() > kMostShown)
+    shown = shown.substr(0, kMostShown) + "...";
+  return shown;
+}
+
 void ConfigKeys::refuse(llvm::StringRef key, const llvm::Twine &reason) {
   if (!fault.empty())
     return;
-  constexpr size_t kMostShown = 100;
-  const llvm::json::Value *value = find(key);
-  std::string shown;
-  llvm::raw_string_ostream text(shown);
-  if (value)
-    text << *value;
-  else
-    text << "missing";
-  if (shown.size() > kMostShown)
-    shown = shown.substr(0, kMostShown) + "...";
-  fault = fmt::format("{}: {} is {}, {}", source.str(), key.str(), shown,
+  fault = fmt::format("{}: {} is {}, {}", source.str(), key.str(), shown(key),
                       reason.str());
   fault = printable(fault);
 }

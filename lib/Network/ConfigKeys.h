@@ -45,6 +45,8 @@ public:
   const llvm::json::Array *array(llvm::StringRef key);
   const llvm::json::Object *object(llvm::StringRef key);
 
+  /// The value of \p key for a message, or its beginning; "missing".
+  std::string shown(llvm::StringRef key) const;
   /// Notes a fault of \p key: "source: key is <value>, reason".
   void refuse(llvm::StringRef key, const llvm::Twine &reason);
   /// The first fault (InvalidArgument), if there was one.

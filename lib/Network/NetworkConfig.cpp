@@ -8,7 +8,9 @@
 #include <llvm/ADT/STLExtras.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace kiln {
 
@@ -64,14 +66,21 @@ static NetworkKind readKind(ConfigKeys &keys) {
   return NetworkKind::Llama;
 }
 
-/// Keys that would change the problems.
+/// Keys that would change the problems. A part that no class here has may be
+/// told to be absent: there are no shared experts, and one group of experts.
 static void refuseOthers(ConfigKeys &keys) {
-  for (const char *key :
-       {"attn_logit_softcapping", "final_logit_softcapping",
-        "query_pre_attn_scalar", "no_rope_layers",
-        "dual_chunk_attention_config", "n_shared_experts", "n_group"})
+  for (const char *key : {"attn_logit_softcapping", "final_logit_softcapping",
+                          "query_pre_attn_scalar", "no_rope_layers",
+                          "dual_chunk_attention_config"})
     if (keys.find(key))
       keys.refuse(key, "which is not supported");
+  for (const auto &[key, only] :
+       {std::pair("n_group", 1), std::pair("topk_group", 1),
+        std::pair("n_shared_experts", 0), std::pair("num_shared_experts", 0),
+        std::pair("shared_expert_intermediate_size", 0)})
+    if (const llvm::json::Value *value = keys.find(key);
+        value && value->getAsInteger() != only)
+      keys.refuse(key, fmt::format("only {} is supported", only));
   for (const char *key : {"use_mrope", "mlp_bias"})
     if (keys.boolean(key, false))
       keys.refuse(key, "which is not supported");
@@ -132,13 +141,61 @@ static void readGptOss(ConfigKeys &keys, NetworkExperts &experts) {
       keys.refuse(key, fmt::format("only {} is supported", only));
 }
 
+/// The key of the number of experts. Files have either of the first two;
+/// transformers 5 writes num_local_experts. The third is that of other classes:
+/// it may agree, or say that there are none.
+static const char *countKey(ConfigKeys &keys) {
+  const char *plain = "num_experts", *local = "num_local_experts",
+             *routed = "n_routed_experts";
+  const char *used = keys.find(plain) ? plain : local;
+  const llvm::json::Value *count = keys.find(used);
+  for (const char *other : {local, routed}) {
+    const llvm::json::Value *value = keys.find(other);
+    if (!value || (other == routed && value->getAsInteger() == 0))
+      continue;
+    if (!count)
+      keys.refuse(other, "which is not supported");
+    else if (*value != *count)
+      keys.refuse(used, fmt::format("but {} is {}", other, keys.shown(other)));
+  }
+  return used;
+}
+
+/// Classes without experts have none of their keys.
+static void refuseExperts(ConfigKeys &keys) {
+  countKey(keys);
+  for (const char *key : {"num_experts", "num_local_experts",
+                          "num_experts_per_tok", "moe_intermediate_size"})
+    if (keys.find(key))
+      keys.refuse(key, "which is not supported");
+}
+
+/// Layers of Qwen3-MoE: every decoder_sparse_step-th one has experts, except
+/// for those of mlp_only_layers (modeling_qwen3_moe.py).
+static std::vector<bool> sparseLayers(ConfigKeys &keys, int64_t layers) {
+  constexpr llvm::StringLiteral kDense = "mlp_only_layers";
+  const int64_t step = keys.integer("decoder_sparse_step", 1, INT32_MAX, 1);
+  std::vector<bool> sparse;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    sparse.push_back((layer + 1) % step == 0);
+  const llvm::json::Array *dense = keys.array(kDense);
+  if (!dense)
+    return sparse;
+  for (const llvm::json::Value &value : *dense) {
+    const std::optional<int64_t> layer = value.getAsInteger();
+    if (!layer || *layer < 0)
+      keys.refuse(kDense, "expected numbers of layers");
+    // Models with fewer layers than they were published with keep the list.
+    else if (*layer < layers)
+      sparse[static_cast<size_t>(*layer)] = false;
+  }
+  return sparse;
+}
+
 static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
   NetworkExperts &experts = config.experts;
-  // Files have either key; transformers 5 writes num_local_experts.
   auto readCount = [&](int64_t count, int64_t perToken) {
-    experts.count = keys.integer(keys.find("num_experts") ? "num_experts"
-                                                          : "num_local_experts",
-                                 1, kMostExperts, count);
+    experts.count = keys.integer(countKey(keys), 1, kMostExperts, count);
     experts.perToken = keys.integer("num_experts_per_tok", 1,
                                     std::min(experts.count, kMostPerToken),
                                     std::min(experts.count, perToken));
@@ -148,7 +205,7 @@ static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
     readCount(isGptOss ? 128 : 8, isGptOss ? 4 : 2);
     experts.intermediateSize =
         keys.integer("intermediate_size", 1, kMostIntermediate);
-    config.hasDenseLayers = false;
+    experts.layers.assign(static_cast<size_t>(config.layers), true);
     if (isGptOss)
       readGptOss(keys, experts);
     return;
@@ -156,17 +213,12 @@ static void readExperts(ConfigKeys &keys, NetworkConfig &config) {
   config.intermediateSize =
       keys.integer("intermediate_size", 1, kMostIntermediate);
   if (config.kind != NetworkKind::Qwen3Moe)
-    return;
+    return refuseExperts(keys);
   readCount(128, 8);
   experts.normalizes = keys.boolean("norm_topk_prob", false);
   experts.intermediateSize =
       keys.integer("moe_intermediate_size", 1, kMostIntermediate, 768);
-  // A layer is dense if it is listed, or if its number does not divide
-  // (configuration_qwen3_moe.py).
-  const llvm::json::Array *dense = keys.array("mlp_only_layers");
-  config.hasDenseLayers =
-      (dense && !dense->empty()) ||
-      keys.integer("decoder_sparse_step", 1, kMostLayers, 1) > 1;
+  experts.layers = sparseLayers(keys, config.layers);
 }
 
 /// The stored format of weights. Only that of gpt-oss' experts is known.
@@ -267,6 +319,14 @@ static void readVariants(ConfigKeys &keys, NetworkConfig &config) {
       keys.boolean("attention_bias", isGptOss);
   config.qkvBias |= config.outputBias;
   config.hasSinks = isGptOss;
+}
+
+bool NetworkConfig::hasExperts() const {
+  return llvm::is_contained(experts.layers, true);
+}
+
+bool NetworkConfig::hasDenseLayers() const {
+  return experts.layers.empty() || llvm::is_contained(experts.layers, false);
 }
 
 llvm::Expected<NetworkConfig> NetworkConfig::parse(llvm::StringRef json,

@@ -35,9 +35,10 @@ struct NetworkExperts {
   int64_t intermediateSize = 0;
   /// The weights of a token's experts have the sum 1.
   bool normalizes = true;
-  bool hasBias = false;   ///< on the router and both products
-  bool isClamped = false; ///< gpt-oss' SwiGLU
-  bool isMxfp4 = false;   ///< as the checkpoint stores them
+  bool hasBias = false;     ///< on the router and both products
+  bool isClamped = false;   ///< gpt-oss' SwiGLU
+  bool isMxfp4 = false;     ///< as the checkpoint stores them
+  std::vector<bool> layers; ///< which have them; empty: no layer has any
 };
 
 struct NetworkConfig {
@@ -57,10 +58,10 @@ struct NetworkConfig {
   /// The keys that a query sees, its own included; 0: all. Each number that
   /// some layer has, once.
   std::vector<int64_t> windows;
-  bool hasDenseLayers = true;
-  NetworkExperts experts; ///< count 0: no layer has any
+  NetworkExperts experts;
 
-  bool hasExperts() const { return experts.count > 0; }
+  bool hasExperts() const; ///< in some layer
+  bool hasDenseLayers() const;
 
   /// Reads \p json, the text of a config.json. Errors (InvalidArgument,
   /// Unsupported) begin with \p source and name the key.

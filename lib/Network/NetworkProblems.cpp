@@ -3,6 +3,8 @@
 
 #include "Support/Error.h"
 
+#include <llvm/ADT/STLExtras.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <utility>
@@ -29,6 +31,8 @@ public:
                       ? options.maxPositions
                       : std::min(config.maxPositions, kMostPositions)) {}
 
+  /// Packed weights have whole groups of k.
+  llvm::Error requireGroups() const;
   std::vector<NetworkProblem> make();
 
 private:
@@ -94,13 +98,52 @@ private:
 // Products
 //===----------------------------------------------------------------------===//
 
-/// The steps of k that share a scale of packed weights: 128 where that divides
-/// \p k, as checkpoints have it.
+/// The fewest steps of k that share a scale of packed weights.
+static constexpr int64_t kLeastGroup = 32;
+
+/// The steps of k that share a scale of W4: 128 where that divides \p k, as
+/// checkpoints have it.
 static int64_t groupOf(int64_t k) {
   for (int64_t size : {128, 64})
     if (k % size == 0)
       return size;
-  return 32;
+  return kLeastGroup;
+}
+
+llvm::Error ProblemList::requireGroups() const {
+  struct Extent {
+    const char *name;
+    int64_t k;
+    WeightFormat format;
+    bool isDivided; ///< among the ranks
+  };
+  std::vector<Extent> extents = {
+      {"hidden_size", config.hiddenSize, formatOfLayers(), false},
+      {"num_attention_heads * head_dim", sizes.heads * config.headDim,
+       formatOfLayers(), true}};
+  if (config.hasDenseLayers())
+    extents.push_back(
+        {"intermediate_size", sizes.intermediate, formatOfLayers(), true});
+  if (config.hasExperts()) {
+    extents.push_back(
+        {"hidden_size", config.hiddenSize, formatOfExperts(), false});
+    extents.push_back({config.kind == NetworkKind::Qwen3Moe
+                           ? "moe_intermediate_size"
+                           : "intermediate_size",
+                       sizes.expertIntermediate, formatOfExperts(), true});
+  }
+  for (const Extent &extent : extents) {
+    const bool isW4 = extent.format == WeightFormat::W4;
+    if ((isW4 || extent.format == WeightFormat::Mxfp4) &&
+        extent.k % kLeastGroup != 0)
+      return makeError(ErrorCode::InvalidArgument,
+                       "{}{} is {}, not a multiple of the {} that share a "
+                       "scale in {}",
+                       extent.name,
+                       extent.isDivided && hasRanks() ? " of a rank" : "",
+                       extent.k, kLeastGroup, isW4 ? "w4" : "mxfp4");
+  }
+  return llvm::Error::success();
 }
 
 /// The types, layout and scales of a product over \p k with a weight of
@@ -178,7 +221,8 @@ void ProblemList::addCombine(const char *name, bool hasNorm) {
 
 /// A token has a row for each of its experts; rows lie by expert. The router
 /// reads bf16 in all formats. The sum over a token's rows has the norm of the
-/// next product, unless that product reads fp8.
+/// next product, unless that product reads fp8: behind the last layer it is the
+/// head, which never does.
 void ProblemList::addExperts() {
   const NetworkExperts &experts = config.experts;
   const int64_t rows = tokens * experts.perToken;
@@ -209,9 +253,12 @@ void ProblemList::addExperts() {
               fmt::format("{} scatter=1 row_weights=1{}", groups,
                           experts.hasBias ? " pointwise=bias" : ""),
               experts.perToken, isTransposed});
-  if (isFp8() || hasRanks())
+  const bool isLast = experts.layers.back(),
+             isEarlier =
+                 llvm::is_contained(llvm::drop_end(experts.layers), true);
+  if (hasRanks() || (isFp8() && isEarlier))
     addCombine("sum of experts", false);
-  if (!hasRanks())
+  if (!hasRanks() && (!isFp8() || isLast))
     addCombine("sum of experts with norm", true);
 }
 
@@ -345,7 +392,7 @@ std::vector<NetworkProblem> ProblemList::make() {
   for (int64_t window : config.windows)
     addAttentions(window);
   addOutput();
-  if (config.hasDenseLayers)
+  if (config.hasDenseLayers())
     addDense();
   if (config.hasExperts())
     addExperts();
@@ -419,13 +466,15 @@ static llvm::Expected<RankSizes> sizesOfRank(const NetworkConfig &config,
     if (auto error =
             share("heads of K and V", config.kvHeads, ranks, sizes.kvHeads))
       return error;
-  if (auto error = share("intermediate columns", config.intermediateSize, ranks,
-                         sizes.intermediate))
-    return error;
-  if (auto error = share("intermediate columns of an expert",
-                         config.experts.intermediateSize, ranks,
-                         sizes.expertIntermediate))
-    return error;
+  if (config.hasDenseLayers())
+    if (auto error = share("intermediate columns", config.intermediateSize,
+                           ranks, sizes.intermediate))
+      return error;
+  if (config.hasExperts())
+    if (auto error = share("intermediate columns of an expert",
+                           config.experts.intermediateSize, ranks,
+                           sizes.expertIntermediate))
+      return error;
   constexpr int64_t kVector = 4;
   const bool isShared = config.vocabSize % (kVector * ranks) == 0;
   sizes.vocab = isShared ? config.vocabSize / ranks : config.vocabSize;
@@ -439,7 +488,10 @@ problemsOf(const NetworkConfig &config, const NetworkOptions &options) {
   auto sizes = sizesOfRank(config, options.ranks);
   if (!sizes)
     return sizes.takeError();
-  return ProblemList(config, options, *sizes).make();
+  ProblemList list(config, options, *sizes);
+  if (auto error = list.requireGroups())
+    return error;
+  return list.make();
 }
 
 } // namespace kiln

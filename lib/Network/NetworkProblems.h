@@ -71,9 +71,9 @@ struct NetworkProblem {
   ProblemLine line;
 };
 
-/// Errors: an option out of bounds, or a size that the ranks do not divide
-/// (InvalidArgument); a format or ranks that the model does not have
-/// (Unsupported).
+/// Errors: an option out of bounds, a size that the ranks do not divide, or
+/// that has no whole groups of packed weights (InvalidArgument); a format or
+/// ranks that the model does not have (Unsupported).
 llvm::Expected<std::vector<NetworkProblem>>
 problemsOf(const NetworkConfig &config, const NetworkOptions &options);
 

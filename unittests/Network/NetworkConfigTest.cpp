@@ -40,12 +40,10 @@ TEST_CASE("sizes are read, and what has no key follows from the class") {
   CHECK(moe.experts.count == 128);
   CHECK(moe.experts.perToken == 8);
   CHECK(moe.experts.intermediateSize == 768);
-  CHECK_FALSE(moe.hasDenseLayers);
-  CHECK(parse(changed(kQwen3Moe, "mlp_only_layers", "[0]")).hasDenseLayers);
-  CHECK(parse(changed(kQwen3Moe, "decoder_sparse_step", "2")).hasDenseLayers);
+  CHECK_FALSE(moe.hasDenseLayers());
   const NetworkConfig mixtral = parse(kMixtral);
   CHECK(mixtral.experts.intermediateSize == 14336);
-  CHECK_FALSE(mixtral.hasDenseLayers);
+  CHECK_FALSE(mixtral.hasDenseLayers());
 }
 
 TEST_CASE("a part of a head may be rotated") {
@@ -108,8 +106,69 @@ TEST_CASE("experts have two keys, and bounds") {
   CHECK(parse(few).experts.perToken == 2);
   const std::string local = changed(plain.c_str(), "num_local_experts", "64");
   CHECK(refusalOf(local).empty());
+  CHECK(refusalOf(changed(local.c_str(), "num_experts", "64")).empty());
+  for (const char *other : {"num_local_experts", "n_routed_experts"})
+    CHECK(refusalOf(changed(kQwen3Moe, other, "64")) ==
+          std::string("config.json: num_experts is 128, but ") + other +
+              " is 64");
+  CHECK(refusalOf(changed(kMixtral, "n_routed_experts", "4")) ==
+        "config.json: num_local_experts is 8, but n_routed_experts is 4");
+  CHECK(refusalOf(changed(kQwen3Moe, "n_routed_experts", "128")).empty());
+  CHECK(refusalOf(changed(plain.c_str(), "n_routed_experts", "128")) ==
+        "config.json: n_routed_experts is 128, which is not supported");
+  for (const char *key :
+       {"num_experts", "num_local_experts", "num_experts_per_tok",
+        "moe_intermediate_size", "n_routed_experts"})
+    CHECK(refusalOf(changed(kLlama8B, key, "8")) ==
+          std::string("config.json: ") + key + " is 8, which is not supported");
   CHECK_FALSE(
       refusalOf(changed(kQwen3Moe, "num_experts_per_tok", "33")).empty());
+}
+
+TEST_CASE("parts that no class has may be told to be absent") {
+  for (const auto &[key, only] :
+       {std::pair("n_group", "1"), std::pair("topk_group", "1"),
+        std::pair("n_shared_experts", "0"),
+        std::pair("num_shared_experts", "0"),
+        std::pair("shared_expert_intermediate_size", "0")})
+    for (const char *json : {kLlama8B, kQwen3Moe}) {
+      CHECK(refusalOf(changed(json, key, only)).empty());
+      CHECK(refusalOf(changed(json, key, "null")).empty());
+      CHECK(refusalOf(changed(json, key, "4")) == std::string("config.json: ") +
+                                                      key + " is 4, only " +
+                                                      only + " is supported");
+      CHECK_FALSE(refusalOf(changed(json, key, "true")).empty());
+    }
+  for (const char *json : {kLlama8B, kQwen3Moe})
+    CHECK(refusalOf(changed(json, "n_routed_experts", "0")).empty());
+}
+
+TEST_CASE("some layers have an MLP instead of experts") {
+  using Layers = std::vector<bool>;
+  const std::string four = changed(kQwen3Moe, "num_hidden_layers", "4");
+  const auto layersOf = [](const std::string &base, const char *step,
+                           const char *dense) {
+    const std::string json = changed(base.c_str(), "decoder_sparse_step", step);
+    return parse(changed(json.c_str(), "mlp_only_layers", dense));
+  };
+  CHECK(layersOf(four, "", "").experts.layers == Layers(4, true));
+  CHECK(layersOf(four, "2", "[]").experts.layers ==
+        Layers{false, true, false, true});
+  CHECK(layersOf(four, "2", "[3, 9]").experts.layers ==
+        Layers{false, true, false, false});
+  CHECK(layersOf(four, "1", "[0]").hasDenseLayers());
+  // A list of a model with more layers.
+  CHECK_FALSE(layersOf(four, "1", "[4]").hasDenseLayers());
+  const NetworkConfig dense = layersOf(four, "5", "[]");
+  CHECK(dense.hasDenseLayers());
+  CHECK_FALSE(dense.hasExperts());
+  CHECK(parse(kQwen3Moe).hasExperts());
+  CHECK(parse(kMixtral).hasExperts());
+  for (const char *list : {"[-1]", "[\"1\"]", "[0.5]", "1"})
+    CHECK(refusalOf(changed(kQwen3Moe, "mlp_only_layers", list))
+              .find("config.json: mlp_only_layers is ") == 0);
+  CHECK_FALSE(
+      refusalOf(changed(kQwen3Moe, "decoder_sparse_step", "0")).empty());
 }
 
 TEST_CASE("each window of a layer is told once") {
@@ -143,9 +202,13 @@ TEST_CASE("each window of a layer is told once") {
   qwen = changed(qwen.c_str(), "use_sliding_window", "true");
   CHECK(windowsOf(qwen) == Windows{100});
   // Qwen3 without experts has it from max_window_layers on.
-  qwen = changed(qwen.c_str(), "model_type", "\"qwen3\"");
+  qwen = changed(kLlama8B, "model_type", "\"qwen3\"");
   qwen = changed(qwen.c_str(), "architectures", "");
+  qwen = changed(qwen.c_str(), "sliding_window", "100");
   CHECK(windowsOf(qwen) == Windows{0});
+  qwen = changed(qwen.c_str(), "use_sliding_window", "true");
+  CHECK(windowsOf(changed(qwen.c_str(), "max_window_layers", "48")) ==
+        Windows{0});
   CHECK(windowsOf(changed(qwen.c_str(), "max_window_layers", "20")) ==
         Windows{0, 100});
 }
@@ -157,7 +220,7 @@ TEST_CASE("biases, sinks and stored experts follow from the class") {
   CHECK(gptOss.hasSinks);
   CHECK(gptOss.experts.hasBias);
   CHECK(gptOss.experts.isMxfp4);
-  CHECK_FALSE(gptOss.hasDenseLayers);
+  CHECK_FALSE(gptOss.hasDenseLayers());
   CHECK_FALSE(
       parse(changed(kGptOss, "quantization_config", "")).experts.isMxfp4);
   CHECK_FALSE(refusalOf(changed(kGptOss, "quantization_config", "{}")).empty());

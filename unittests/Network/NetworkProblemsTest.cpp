@@ -190,8 +190,81 @@ TEST_CASE("experts have groups of rows, and the router a product") {
                                    "dtype=bf16 weights=present; "
                                    "tokens=1..1024");
   CHECK(lines.count("sum of experts with norm") == 0);
-  const std::string mixed = changed(kQwen3Moe, "mlp_only_layers", "[0]");
-  CHECK(linesOf(mixed.c_str(), {}).count("down") == 1);
+}
+
+TEST_CASE("sums of experts depend on the layers that have them") {
+  struct Case {
+    const char *layers, *step, *denseLayers;
+    bool isDense, hasPlainSum, hasNorm; ///< with fp8
+  };
+  for (const Case &one : {Case{"3", "1", "[0]", true, true, true},
+                          Case{"3", "1", "[3]", false, true, true},
+                          Case{"3", "1", "[2]", true, true, false},
+                          Case{"3", "1", "[0, 1]", true, false, true},
+                          Case{"3", "1", "[0, 1, 2]", true, false, false},
+                          Case{"3", "2", "[]", true, true, false},
+                          Case{"1", "1", "[]", false, false, true},
+                          Case{"1", "2", "[]", true, false, false}}) {
+    std::string json = changed(kQwen3Moe, "num_hidden_layers", one.layers);
+    json = changed(json.c_str(), "decoder_sparse_step", one.step);
+    json = changed(json.c_str(), "mlp_only_layers", one.denseLayers);
+    CAPTURE(json);
+    const bool hasExperts = one.hasPlainSum || one.hasNorm;
+    auto lines = linesOf(json.c_str(), {.weights = WeightFormat::Fp8});
+    CHECK(lines.count("down") == one.isDense);
+    CHECK(lines.count("router") == hasExperts);
+    CHECK(lines.count("down of experts") == hasExperts);
+    CHECK(lines.count("sum of experts") == one.hasPlainSum);
+    CHECK(lines.count("sum of experts with norm") == one.hasNorm);
+    lines = linesOf(json.c_str(), {});
+    CHECK(lines.count("sum of experts") == 0);
+    CHECK(lines.count("sum of experts with norm") == hasExperts);
+  }
+}
+
+TEST_CASE("packed weights need whole groups of k") {
+  const auto refusalOf = [](const std::string &json,
+                            const NetworkOptions &options) {
+    auto config = NetworkConfig::parse(json, "config.json");
+    REQUIRE(static_cast<bool>(config));
+    auto list = problemsOf(*config, options);
+    return list ? "" : summarize(list.takeError()).message;
+  };
+  for (const auto &[format, name] : {std::pair(WeightFormat::W4, "w4"),
+                                     std::pair(WeightFormat::Mxfp4, "mxfp4")}) {
+    const std::string why =
+        std::string(", not a multiple of the 32 that share a scale in ") + name;
+    const std::string hidden = changed(kQwen3Moe, "hidden_size", "2040");
+    CHECK(refusalOf(hidden, {.weights = format}) ==
+          "hidden_size is 2040" + why);
+    CHECK(refusalOf(hidden, {.weights = WeightFormat::Fp8}).empty());
+    std::string head = changed(kQwen3Moe, "num_attention_heads", "4");
+    head = changed(head.c_str(), "head_dim", "100");
+    CHECK(refusalOf(head, {.weights = format}) ==
+          "num_attention_heads * head_dim is 400" + why);
+    CHECK(refusalOf(changed(kLlama8B, "intermediate_size", "14350"),
+                    {.weights = format}) == "intermediate_size is 14350" + why);
+    const std::string inner =
+        changed(kQwen3Moe, "moe_intermediate_size", "784");
+    CHECK(refusalOf(inner, {.weights = format}) ==
+          "moe_intermediate_size is 784" + why);
+    // A multiple that the ranks' parts are not.
+    const std::string part = changed(kLlama8B, "intermediate_size", "14400");
+    CHECK(refusalOf(part, {.weights = format}).empty());
+    CHECK(refusalOf(part, {.weights = format, .ranks = 4}) ==
+          "intermediate_size of a rank is 3600" + why);
+    // No layer has this MLP.
+    CHECK(refusalOf(changed(kQwen3Moe, "intermediate_size", "6145"),
+                    {.weights = format, .ranks = 2})
+              .empty());
+  }
+  // The experts that a checkpoint stores.
+  CHECK(refusalOf(changed(kGptOss, "intermediate_size", "2890"), {}) ==
+        "intermediate_size is 2890, not a multiple of the 32 that share a "
+        "scale in mxfp4");
+  CHECK(refusalOf(changed(kGptOss, "hidden_size", "2890"), {}) ==
+        "hidden_size is 2890, not a multiple of the 32 that share a scale in "
+        "mxfp4");
 }
 
 TEST_CASE("options out of bounds are refused with their value") {
