@@ -13,22 +13,34 @@ using Json = nlohmann::json;
 constexpr int64_t kMostExpertInner = 1 << 20;
 
 /// transformers 5 writes num_local_experts for every class; before it some had
-/// num_experts.
+/// num_experts. n_routed_experts is the key of other classes: it may agree, or
+/// say that there are none.
 const char *countKey(const ConfigReader &config) {
-  const char *local = "num_local_experts", *plain = "num_experts";
-  if (config.find(local) && config.find(plain) &&
-      *config.find(local) != *config.find(plain))
-    config.refuse(plain, "and num_local_experts says otherwise");
-  return config.find(plain) ? plain : local;
+  const char *plain = "num_experts", *local = "num_local_experts",
+             *routed = "n_routed_experts";
+  const char *used = config.find(plain) ? plain : local;
+  const Json *count = config.find(used);
+  for (const char *other : {local, routed}) {
+    const Json *value = config.find(other);
+    if (!value || (other == routed && *value == 0))
+      continue;
+    if (!count)
+      config.refuse(other, "which is not supported");
+    if (*value != *count)
+      config.refuse(used, "but " + std::string(other) + " is " + shown(*value));
+  }
+  return used;
 }
 
-/// Keys of parts that no supported class has. With a value of 0 they say so.
+/// A part that no supported class has may be told to be absent: there are no
+/// shared experts, and one group of experts.
 void refuseOthers(const ConfigReader &config) {
-  for (const char *key :
-       {"shared_expert_intermediate_size", "num_shared_experts",
-        "n_shared_experts", "n_routed_experts"})
-    if (config.find(key) && *config.find(key) != 0)
-      config.refuse(key, "which is not supported");
+  for (const auto &[key, only] :
+       {std::pair("shared_expert_intermediate_size", 0),
+        std::pair("num_shared_experts", 0), std::pair("n_shared_experts", 0),
+        std::pair("n_group", 1), std::pair("topk_group", 1)})
+    if (config.find(key) && *config.find(key) != only)
+      config.refuse(key, "only " + std::to_string(only) + " is supported");
 }
 
 /// Layers of Qwen3-MoE: every decoder_sparse_step-th one has experts, except
@@ -70,6 +82,7 @@ void readExperts(const ConfigReader &config, ModelConfig &model) {
   const bool isQwen = model.architecture == Architecture::Qwen3Moe;
   const bool isGptOss = model.architecture == Architecture::GptOss;
   if (!isQwen && !isGptOss && model.architecture != Architecture::Mixtral) {
+    countKey(config);
     for (const char *key : {"num_experts", "num_local_experts",
                             "num_experts_per_tok", "moe_intermediate_size"})
       if (config.find(key))

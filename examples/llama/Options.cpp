@@ -112,6 +112,8 @@ ChosenModel chooseModel(Options &options) {
   chosen.source.checkpoint = chosen.checkpoint.get();
   if (const std::string type = options.text("weights"); !type.empty())
     chosen.source.weights = weightTypeNamed("--weights", type);
+  else if (!chosen.checkpoint)
+    chosen.source.weights = announcedType(chosen.config);
   chosen.source.hasE4m3Head = isE4m3(options, "head");
   chosen.source.seed = static_cast<uint64_t>(options.number("seed", 1));
   return chosen;

@@ -33,17 +33,23 @@ WeightFormat storedFormat(const ModelConfig &model, const WeightSource &source,
   return first;
 }
 
+/// MXFP4 for the \p columns of \p name.
+WeightFormat mxfp4For(const std::string &name, int64_t columns) {
+  WeightFormat format;
+  format.type = WeightType::Mxfp4;
+  format.groupSize = kMxfp4Group;
+  if (columns % kMxfp4Group == 0)
+    return format;
+  throw Error(name + " has " + std::to_string(columns) +
+              " columns, not a multiple of the 32 of mxfp4");
+}
+
 /// The format of numbers that are quantised when they are loaded.
 WeightFormat formatFor(WeightType type, const WeightSpec &spec) {
   WeightFormat format;
   format.type = type;
-  if (type == WeightType::Mxfp4) {
-    format.groupSize = kMxfp4Group;
-    if (spec.columns() % kMxfp4Group == 0)
-      return format;
-    throw Error(moduleOf(spec.name) + " has " + std::to_string(spec.columns()) +
-                " columns, not a multiple of the 32 of --weights mxfp4");
-  }
+  if (type == WeightType::Mxfp4)
+    return mxfp4For(moduleOf(spec.name), spec.columns());
   if (type != WeightType::Int4)
     return format;
   for (const int32_t size : {128, 64, 32})
@@ -73,6 +79,12 @@ const char *nameOf(WeightType type) {
   return kNames[static_cast<size_t>(type)].name;
 }
 
+std::optional<WeightType> announcedType(const ModelConfig &model) {
+  const bool isMxfp4 = model.architecture == Architecture::GptOss &&
+                       model.quantization.method == QuantMethod::Mxfp4;
+  return isMxfp4 ? std::optional(WeightType::Mxfp4) : std::nullopt;
+}
+
 WeightFormat layerFormat(const ModelConfig &model, const WeightSource &source,
                          const std::vector<WeightSpec> &specs) {
   const WeightFormat stored = storedFormat(model, source, specs);
@@ -98,14 +110,12 @@ WeightFormat layerFormat(const ModelConfig &model, const WeightSource &source,
 
 WeightFormat fusedFormat(const ModelConfig &model, const WeightSource &source,
                          const WeightSpec &spec) {
-  WeightFormat format = openWeight(model, source, spec)->format();
+  const auto weight = openWeight(model, source, spec);
+  const WeightFormat format = weight->format();
   if (!source.weights || *source.weights == format.type)
     return format;
-  if (format.type == WeightType::Bf16 && *source.weights == WeightType::Mxfp4) {
-    format.type = WeightType::Mxfp4;
-    format.groupSize = kMxfp4Group;
-    return format;
-  }
+  if (format.type == WeightType::Bf16 && *source.weights == WeightType::Mxfp4)
+    return mxfp4For(spec.name, weight->columns());
   throw Error(std::string("--weights ") + nameOf(*source.weights) + ": " +
               spec.name + " is stored as " + nameOf(format.type) +
               "; the experts of gpt-oss can be bf16 and mxfp4");

@@ -7,6 +7,7 @@
 #include "WeightNames.h"
 #include "WeightSource.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ WeightType weightTypeNamed(const std::string &option, const std::string &name);
 
 /// "fp8", as above.
 const char *nameOf(WeightType type);
+
+/// The type of random weights that the config of \p model announces: gpt-oss is
+/// published with experts in MXFP4. Nothing: bf16.
+std::optional<WeightType> announcedType(const ModelConfig &model);
 
 /// The format of the weight that \p specs make up, which have equal columns:
 /// as source.weights says, or as they are stored. Throws Error where they are

@@ -1,5 +1,6 @@
 #include "ConfigFixture.h"
 
+#include <string>
 #include <vector>
 
 using namespace llama;
@@ -42,7 +43,13 @@ TEST_CASE("the number of experts has one of two keys") {
     }
   json both = qwen();
   both["num_experts"] = 16;
-  refuse(both, "num_local_experts", 8, "num_local_experts says otherwise");
+  for (const char *other : {"num_local_experts", "n_routed_experts"}) {
+    refuse(both, other, 8,
+           (std::string("num_experts is 16, but ") + other + " is 8").c_str());
+    json equal = both;
+    equal[other] = 16;
+    CHECK(parse(equal).experts.count == 16);
+  }
   refuse(both, "num_experts_per_tok", 17, "more than 16 experts");
   refuse(qwen(), "num_experts_per_tok", 33); // kiln_route's limit
 }
@@ -98,7 +105,14 @@ TEST_CASE("experts that the engine lacks are refused by name") {
     none[key] = 0;
     CHECK(parse(none).experts.count == 128);
   }
-  for (const char *key : {"num_experts", "num_local_experts",
-                          "num_experts_per_tok", "moe_intermediate_size"})
+  for (const char *key : {"n_group", "topk_group"}) {
+    refuse(qwen(), key, 8, "only 1 is supported");
+    json one = qwen();
+    one[key] = 1;
+    CHECK(parse(one).experts.count == 128);
+  }
+  for (const char *key :
+       {"num_experts", "num_local_experts", "num_experts_per_tok",
+        "moe_intermediate_size", "n_routed_experts"})
     refuse(configOf("llama", "LlamaForCausalLM"), key, 8, key);
 }

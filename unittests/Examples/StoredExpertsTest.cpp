@@ -122,6 +122,13 @@ TEST_CASE("random experts of gpt-oss become MXFP4, its attention does not") {
   drawExperts(gateUpSpec(), 5)->readRow(300, exact.data());
   for (size_t i = 0; i < row.size(); ++i)
     CHECK(row[i] == doctest::Approx(exact[i]).epsilon(0.34).scale(0.02));
+  ModelConfig narrow = model;
+  narrow.hiddenSize = 80;
+  CHECK_THROWS_WITH_AS(
+      planWeights(narrow, source),
+      doctest::Contains(
+          "gate_up_proj has 80 columns, not a multiple of the 32"),
+      Error);
   source.weights = WeightType::E4m3Rows;
   CHECK_THROWS_WITH_AS(
       planWeights(model, source),

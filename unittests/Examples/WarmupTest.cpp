@@ -2,6 +2,8 @@
 // engine prepares, so that a warm-up without a GPU, by the model or by an
 // earlier run, leaves nothing to compile.
 #include "Examples/EngineFixture.h"
+#include "Examples/SecondRank.h"
+#include "llama/Options.h"
 #include "llama/Server.h"
 
 #include <doctest/doctest.h>
@@ -9,10 +11,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 using namespace llama;
@@ -92,19 +96,32 @@ void serveWithoutCompiling(const EngineFixture &f) {
   CHECK(served.fallback_launches == 0);
 }
 
-/// Checks that the list of the engine's \p shard of \p model is that of its
-/// config.
+/// The options of the engine, and those of a warm-up for it.
+struct Choice {
+  CacheType cache = CacheType::Bf16;
+  std::optional<WeightType> weights;
+  kiln_model_format format = KILN_MODEL_BF16;
+  Shard shard = {};
+  bool hasKilnSums = false; ///< of rank 1 of two
+};
+
+constexpr std::pair<WeightType, kiln_model_format> kFormats[] = {
+    {WeightType::E4m3Rows, KILN_MODEL_FP8},
+    {WeightType::Int4, KILN_MODEL_W4},
+    {WeightType::Mxfp4, KILN_MODEL_MXFP4}};
+
+/// Checks that the list of the engine's part of \p model is that of its config.
 void checkEqual(std::string_view config, const ModelConfig &model,
-                CacheType cache, std::optional<WeightType> format,
-                const Shard &shard = {}) {
+                const Choice &choice = {}) {
+  const Shard &shard = choice.shard;
   const Gpu gpu;
   RunnerOptions options;
   options.tokenBudget = 300;
   options.maxSequences = 9;
   options.maxPositions = 1000;
-  options.cache = cache;
+  options.cache = choice.cache;
   WeightSource source;
-  source.weights = format;
+  source.weights = choice.weights;
   const kiln::Engine packer = kiln::Engine::create().orThrow();
   WeightFiller filler(gpu, model, source, &packer);
   const ModelConfig part = partOf(model, shard.count);
@@ -114,21 +131,20 @@ void checkEqual(std::string_view config, const ModelConfig &model,
   room.step = {options.tokenBudget, options.maxSequences, 16};
   room.positions = options.maxPositions;
   room.pageTokens = options.pageTokens;
-  room.cache = cache;
+  room.cache = choice.cache;
   const StepInputs inputs(gpu, room.step);
+  std::optional<SecondRank> second;
+  if (choice.hasKilnSums)
+    second.emplace(gpu, exchangeBytes(part, room.step, shard.count));
   const Transformer engine(gpu, part, shard, weights, inputs, room,
-                           cacheScales(model, cache, nullptr));
+                           cacheScales(model, choice.cache, nullptr),
+                           second ? second->exchange.get() : nullptr);
   kiln::ModelOptions served = modelOptions(options);
   served.ranks = shard.count;
-  served.flags = KILN_MODEL_NCCL;
-  if (cache == CacheType::E4m3)
+  served.flags = choice.hasKilnSums ? 0 : KILN_MODEL_NCCL;
+  if (choice.cache == CacheType::E4m3)
     served.cache_type = KILN_E4M3;
-  if (format == WeightType::E4m3Rows)
-    served.format = KILN_MODEL_FP8;
-  if (format == WeightType::Int4)
-    served.format = KILN_MODEL_W4;
-  if (format == WeightType::Mxfp4)
-    served.format = KILN_MODEL_MXFP4;
+  served.format = choice.format;
   const auto ofEngine = textsOf(engine.problems()),
              ofConfig = textsOf(
                  kiln::modelProblems(std::string(config), served).orThrow());
@@ -152,27 +168,85 @@ TEST_CASE("a model's problems are those of the engine") {
       model.layers = 2; // every other one is alike
     else if (model.expertLayers() == 0 || model.expertLayers() == model.layers)
       model.layers = 1; // all are alike
-    checkEqual(presetText(preset), model, CacheType::Bf16, std::nullopt);
+    checkEqual(presetText(preset), model);
   }
 }
 
 TEST_CASE("so are those of each format of weights and of the cache") {
   const EngineFixture f;
   for (const CacheType cache : {CacheType::Bf16, CacheType::E4m3})
-    for (const WeightType weights :
-         {WeightType::E4m3Rows, WeightType::Int4, WeightType::Mxfp4})
+    for (const auto &[weights, format] : kFormats)
       for (const char *preset : {"tiny", "tiny-qwen3-moe", "tiny-mixtral"}) {
         CAPTURE(preset);
-        checkEqual(presetText(preset), presetConfig(preset), cache, weights);
+        checkEqual(presetText(preset), presetConfig(preset),
+                   {cache, weights, format});
       }
   checkEqual(presetText("tiny-gpt-oss"), presetConfig("tiny-gpt-oss"),
-             CacheType::E4m3, WeightType::Mxfp4);
+             {CacheType::E4m3, WeightType::Mxfp4, KILN_MODEL_MXFP4});
 }
 
-TEST_CASE("so are those of a rank whose sums are NCCL's") {
+TEST_CASE("so are those of a rank, whichever way the ranks sum") {
   const EngineFixture f;
-  checkEqual(presetText("tiny"), f.model, CacheType::Bf16, std::nullopt,
-             {1, 2});
+  for (const bool hasKilnSums : {false, true}) {
+    CAPTURE(hasKilnSums);
+    Choice choice;
+    choice.shard = {1, 2};
+    choice.hasKilnSums = hasKilnSums;
+    checkEqual(presetText("tiny"), f.model, choice);
+  }
+}
+
+TEST_CASE("so are those of layers of which some have experts") {
+  const EngineFixture f;
+  for (const nlohmann::json &layers :
+       {nlohmann::json{{"mlp_only_layers", {2}}},
+        nlohmann::json{{"mlp_only_layers", {3, 9}}},
+        nlohmann::json{{"mlp_only_layers", {0, 1}}},
+        nlohmann::json{{"mlp_only_layers", {0, 1, 2}}},
+        nlohmann::json{{"decoder_sparse_step", 2}},
+        nlohmann::json{{"num_hidden_layers", 1}, {"mlp_only_layers", {1}}},
+        nlohmann::json{{"num_hidden_layers", 1}, {"decoder_sparse_step", 2}}}) {
+    auto json = nlohmann::json::parse(presetText("tiny-qwen3-moe"));
+    json.update(layers);
+    const std::string config = json.dump();
+    CAPTURE(config);
+    const ModelConfig model = parseModelConfig(config, "config.json");
+    checkEqual(config, model);
+    for (const auto &[weights, format] : kFormats)
+      checkEqual(config, model, {CacheType::Bf16, weights, format});
+  }
+}
+
+TEST_CASE("so are those of biases of attention") {
+  const EngineFixture f;
+  auto json = nlohmann::json::parse(presetText("tiny"));
+  json["attention_bias"] = true;
+  const std::string config = json.dump();
+  checkEqual(config, parseModelConfig(config, "config.json"));
+}
+
+TEST_CASE("so are those of experts that a config says to be MXFP4") {
+  const EngineFixture f;
+  auto json = nlohmann::json::parse(presetText("tiny-gpt-oss"));
+  json["quantization_config"] = {{"quant_method", "mxfp4"}};
+  const std::string path = f.folder.path + "/published.json";
+  std::ofstream(path) << json;
+  const auto choose = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--config", path});
+    std::vector<char *> given;
+    for (std::string &word : words)
+      given.push_back(word.data());
+    Options options(static_cast<int>(given.size()), given.data());
+    return chooseModel(options);
+  };
+  const ChosenModel chosen = choose({});
+  CHECK(chosen.source.weights == WeightType::Mxfp4);
+  checkEqual(chosen.configText, chosen.config,
+             {CacheType::Bf16, chosen.source.weights, KILN_MODEL_BF16});
+  CHECK(choose({"--weights", "bf16"}).source.weights == WeightType::Bf16);
+  json.erase("quantization_config");
+  std::ofstream(path) << json;
+  CHECK_FALSE(choose({}).source.weights.has_value());
 }
 
 TEST_CASE("after a warm-up by the model a strict engine compiles nothing") {
