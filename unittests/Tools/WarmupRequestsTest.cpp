@@ -8,7 +8,7 @@ using namespace kiln::testing;
 
 static const std::string kConfig = R"({
   "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
-  "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
+  "hidden_size": 64, "intermediate_size": 192, "num_hidden_layers": 2,
   "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
   "vocab_size": 512, "max_position_embeddings": 1024, "rms_norm_eps": 1e-06})";
 

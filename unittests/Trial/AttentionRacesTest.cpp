@@ -27,7 +27,7 @@ struct Patch {
   llvm::StringLiteral file, text, replacement;
 };
 constexpr Patch kPatches[] = {
-    {"common/Ptx.cuh", "template <int kPending> void cpAsyncWait() {",
+    {"common/Ptx.cuh", "inline void barSync(int id, int threads) {",
      "/// In one of 16 turns of a warp, up to 2 us.\n"
      "inline void delay() {\n"
      "  unsigned random;\n"
@@ -36,6 +36,9 @@ constexpr Patch kPatches[] = {
      "  if (random >> 28 == 0)\n"
      "    asm volatile(\"nanosleep.u32 %0;\" ::\"r\"(random >> 17 & 2047));\n"
      "}\n"
+     "inline void barSync(int id, int threads) {\n"
+     "  delay();"},
+    {"common/Ptx.cuh", "template <int kPending> void cpAsyncWait() {",
      "template <int kPending> void cpAsyncWait() {\n"
      "  delay();"},
     {"common/PtxSm90.cuh", "inline void mbarrierArrive(unsigned barrier) {",
@@ -44,9 +47,6 @@ constexpr Patch kPatches[] = {
     {"common/PtxSm90.cuh",
      "inline void mbarrierWait(unsigned barrier, unsigned parity) {",
      "inline void mbarrierWait(unsigned barrier, unsigned parity) {\n"
-     "  delay();"},
-    {"common/PtxSm90.cuh", "inline void barSync(int id, int threads) {",
-     "inline void barSync(int id, int threads) {\n"
      "  delay();"},
 };
 
