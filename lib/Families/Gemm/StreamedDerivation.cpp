@@ -29,21 +29,24 @@ static void addRows(const StreamFigures &model, Derivation &steps) {
   const StreamedTile &kernel = model.kernel;
   const char *streamed = kernel.streamsA ? "A" : "B";
   const char *other = kernel.streamsA ? "B" : "A";
+  const std::string inTurn =
+      model.turns > 1 ? fmt::format(" take up to {} tiles each", model.turns)
+                      : "";
   steps.add(
       named(count(double(streamedExtent(model.problem, kernel.streamsA)),
                   "streamed rows") /
-                count(kernel.rows, "rows of a block"),
-            "blocks along the rows", ""),
+                count(kernel.rows, "rows of a tile"),
+            "tiles along the rows", ""),
       {.note =
            fmt::format("each row of {} is read once, past {} rows of {}, {} "
-                       "a block, k in {}",
+                       "a tile, k in {}",
                        streamed, vectorExtent(model.problem, kernel.streamsA),
                        other, kernel.vectors, kernel.splitK),
        .verdict = fmt::format(
-           "{} blocks; each reads {:.0f} B of {} once, and {:.0f} B of {} from "
-           "L2",
-           model.blocks, model.streamedBytes, streamed, model.vectorBytes,
-           other)});
+           "{} blocks{}; each reads {:.0f} B of {} once, and {:.0f} B of {} "
+           "from L2",
+           model.blocks, inTurn, model.streamedBytes, streamed,
+           model.vectorBytes, other)});
 }
 
 static void addLittle(const StreamFigures &model, Derivation &steps) {
