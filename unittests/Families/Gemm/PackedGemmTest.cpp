@@ -82,22 +82,25 @@ TEST_CASE("packed weights have operands in rows of blocks") {
 }
 
 TEST_CASE("packed weights are served by their templates, and by naive") {
-  const Problem problem = packed("m=4 dtype=bf16 b=int4 scale_b=1x128");
-  for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-80gb"}) {
-    CAPTURE(name.str());
-    const bool hasWgmma = name == "h200-sxm";
-    const Space space =
-        llvm::cantFail(exploreSpace(gemm(), problem, device(name)));
-    std::set<llvm::StringRef> names;
-    for (const Candidate &candidate : space.ranked)
-      names.insert(candidate.tmpl->name());
-    CHECK(names ==
-          (hasWgmma
-               ? std::set<llvm::StringRef>{"naive", "packed", "packed90",
-                                           "packedgemv"}
-               : std::set<llvm::StringRef>{"naive", "packed", "packedgemv"}));
-    CHECK(space.ranked[0].tmpl->name() != "naive");
-  }
+  for (llvm::StringRef name : {"h200-sxm", "a100-sxm4-80gb"})
+    for (const bool isVector : {true, false}) {
+      CAPTURE(name.str());
+      CAPTURE(isVector);
+      std::set<llvm::StringRef> expected = {"naive", "packed"};
+      if (name == "h200-sxm")
+        expected.insert("packed90");
+      if (isVector)
+        expected.insert("packedgemv");
+      const Problem problem = packed(std::string(isVector ? "m=1" : "m=4") +
+                                     " dtype=bf16 b=int4 scale_b=1x128");
+      const Space space =
+          llvm::cantFail(exploreSpace(gemm(), problem, device(name)));
+      std::set<llvm::StringRef> names;
+      for (const Candidate &candidate : space.ranked)
+        names.insert(candidate.tmpl->name());
+      CHECK(names == expected);
+      CHECK(space.ranked[0].tmpl->name() != "naive");
+    }
 }
 
 TEST_CASE("wgmma takes packed weights of every kind, chain and m") {
